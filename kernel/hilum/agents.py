@@ -148,8 +148,9 @@ class Agent(msgspec.Struct, eq=False):
             filters.append(ToolFilter(allow=("read",)))
         tools = []
         for tool in self.session.tools.values():
-            is_admitted = all(each.admits(tool.name, tool.risk) for each in filters)
-            if is_admitted and tool.serves(self):
+            if filters and not all(each.admits(tool.name, tool.risk) for each in filters):
+                continue
+            if tool.serves(self):
                 tools.append(tool)
         return tools
 

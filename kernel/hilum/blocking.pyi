@@ -7,6 +7,7 @@ from typing import Any, type_check_only
 
 from hilum import kernel, runs, session
 from hilum.events import AnyEvent, Delta, RunEnded
+from hilum.journal import Kinds
 from hilum.messages import Image
 from hilum.store import Store
 from hilum.tools import Tool
@@ -20,7 +21,13 @@ class Run(runs.Run):
 @type_check_only
 class Session(session.Session):
     kernel: Kernel
-    def events(self, after: int = 0, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
+    def events(  # type: ignore[override]
+        self,
+        after: int = 0,
+        *,
+        deltas: bool = False,
+        kinds: Kinds = (),
+    ) -> Iterator[AnyEvent | Delta]: ...
     def steer(self, text: str, *, agent: str = "main") -> str: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]
         self,

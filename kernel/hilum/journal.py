@@ -28,6 +28,7 @@ CLOSE_TIMEOUT = 10.0
 # Seconds after which the user learns that events do not become durable.
 DELAY_SHOWN = 2.0
 Key = tuple[int, str, str]  # sequence number, kind, call id
+Kinds = tuple[type[Event], ...]
 
 
 class Stream(msgspec.Struct):
@@ -62,6 +63,19 @@ class Stream(msgspec.Struct):
         return text, self.first + len(self.pieces)
 
 
+class FirstOfKinds:
+    """What the readers of some kinds of events wait for.
+
+    Attributes:
+        arrived: Set when there is an event of these kinds, or when the journal closes or breaks.
+        seq: The number of that event; 0 if it is not known.
+    """
+
+    def __init__(self) -> None:
+        self.arrived: trio.Event = trio.Event()
+        self.seq: int = 0
+
+
 class Journal:
     """The log of a session and its readers.
 
@@ -71,6 +85,7 @@ class Journal:
         streams: Output that is still arriving.
         news: Set, and then replaced by a new event, when there are events or output to read.
         new_events: The same, but not for output.
+        delay_changed: The same, but only when ``delay`` may have changed.
         closed: Whether the session is closed.
         appended_at: Time of the last event on trio's clock.
         on_broken: Called when the journal breaks.
@@ -83,6 +98,8 @@ class Journal:
         self.streams: dict[Key, Stream] = {}
         self.news: trio.Event = trio.Event()
         self.new_events: trio.Event = trio.Event()
+        self.delay_changed: trio.Event = trio.Event()
+        self._awaited: dict[Kinds, FirstOfKinds] = {}
         self.closed: bool = False
         self.appended_at: float = trio.current_time()
         self.on_broken: Callable[[], None] = _do_nothing
@@ -118,16 +135,18 @@ class Journal:
         # After a failed write, the log and the folded state differ, so no more events are accepted.
         if self.broken is not None:
             raise self.broken
+        appended: Sequence[AnyEvent] | None = None
         try:
             self._log.append(events)
             self.appended_at = trio.current_time()
             self._recent.extend(events if shown is None else shown)
+            appended = events
         except StoreError as error:
             self._break(error)
             raise
         finally:
-            # Readers are also woken after a failure, because they end when the log is broken.
-            self._wake()
+            # All readers are woken after a failure, because they end when the log is broken.
+            self._wake(appended)
 
     async def flush(self, seq: int | None = None) -> None:
         """Wait until an event is durable; by default, the last one.
@@ -151,7 +170,7 @@ class Journal:
     async def wait_for_delay(self, delayed: bool) -> StoreError | None:
         """Wait until events are delayed, or no longer delayed, and return why they are."""
         while (self.delay is not None) != delayed:
-            await self.new_events.wait()
+            await self.delay_changed.wait()
         return self.delay
 
     def _advance(self, error: StoreError | None) -> None:
@@ -257,12 +276,34 @@ class Journal:
             return [event for event in events if event.seq <= durable]
         return events
 
-    def _wake(self) -> None:
-        """Wake all tasks that wait for events or for output."""
+    def first_of(self, kinds: Kinds) -> FirstOfKinds:
+        """Return what is set by the next event of some kinds."""
+        return self._awaited.setdefault(kinds, FirstOfKinds())
+
+    def _wake(self, appended: Sequence[AnyEvent] | None = None) -> None:
+        """Wake the tasks that wait for events or for output.
+
+        Args:
+            appended: The new events; by default, the readers of all kinds of events are woken.
+        """
         self.new_events.set()
         # A trio event cannot be cleared, so it is replaced.
         self.new_events = trio.Event()
         self._wake_output()
+        if appended is None:
+            self.delay_changed.set()
+            self.delay_changed = trio.Event()
+        for kinds, first in list(self._awaited.items()):
+            found = 0
+            if appended is not None:
+                found = next((event.seq for event in appended if isinstance(event, kinds)), -1)
+            if found < 0:
+                continue
+            del self._awaited[kinds]
+            # An earlier event of these kinds may be queued, too; its readers must not skip it.
+            if found <= self._log.durable:
+                first.seq = found
+            first.arrived.set()
 
     def _wake_output(self) -> None:
         self.news.set()
@@ -293,12 +334,21 @@ class Reader:
         journal: The journal.
         after: Sequence number of the last event that the caller already knows.
         deltas: Whether to return output while it arrives.
+        kinds: The kinds of events to return; all if empty. Other events do not wake the task that
+            reads, which matters because a turn writes six events.
     """
 
-    def __init__(self, journal: Journal, after: int, deltas: bool) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        after: int,
+        deltas: bool,
+        kinds: Kinds = (),
+    ) -> None:
         self._journal = journal
         self._after = after
         self._deltas = deltas
+        self._kinds = kinds
         self._ready: deque[AnyEvent | Delta] = deque()
         self._seen: dict[Key, int] = {}
 
@@ -312,22 +362,38 @@ class Reader:
             # The trio event is fetched before reading, because anything that arrives in between
             # sets it.
             news = journal.news if self._deltas else journal.new_events
-            self._fill()
+            first = journal.first_of(self._kinds) if self._kinds else None
+            # A page of events may contain none of the reader's kinds.
+            while self._fill() and not self._ready:
+                pass
             if self._ready:
                 break
             if journal.closed or journal.broken:
                 raise StopAsyncIteration
-            await news.wait()
+            if first is None:
+                await news.wait()
+            else:
+                await first.arrived.wait()
+                # The events before it are of other kinds and may have left the memory.
+                self._after = max(self._after, first.seq - 1)
         return self._ready.popleft()
 
-    def _fill(self) -> None:
-        """Fetch what is new: events first, and output only when all events have been fetched."""
+    def _fill(self) -> bool:
+        """Fetch what is new: events first, and output only when all events have been fetched.
+
+        Returns:
+            Whether there were new events, also if none is of the reader's kinds.
+        """
         events = self._journal.durable_since(self._after)
         if events:
             self._after = events[-1].seq
+            if self._kinds:
+                events = [event for event in events if isinstance(event, self._kinds)]
             self._ready.extend(events)
-        elif self._deltas:
+            return True
+        if self._deltas:
             self._ready.extend(self._unseen())
+        return False
 
     async def aclose(self) -> None:
         """Do nothing. The method exists so that a reader can be used like an async generator."""

@@ -69,6 +69,13 @@ def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
             yield ()
             continue
         try:
+            real = workspace.resolve_without_link(path)
+        except (ToolError, OSError):
+            real = None
+        if real is not None:
+            yield real.parts
+            continue
+        try:
             yield workspace.resolve(path).parts
             yield workspace.resolve(path, follow=False).parts
         except (ToolError, OSError):  # the call itself reports the error

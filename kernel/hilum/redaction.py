@@ -12,6 +12,7 @@ written contain a placeholder.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -418,15 +419,23 @@ def _walk(value: Any, lookup: Lookup, origin: Origin) -> Any:
     """Return plain data or a struct with its texts looked up (the same object if unchanged)."""
     if isinstance(value, str):
         return lookup(value, origin)
-    if isinstance(value, _NO_TEXTS) or value is None or isinstance(value, int | float | bytes):
-        return value
-    if isinstance(value, dict):
-        return _walk_mapping(value, lookup, origin)
-    if isinstance(value, list | tuple):
-        return _walk_sequence(value, lookup, origin)
-    if isinstance(value, msgspec.Struct):
-        return _walk_struct(value, lookup, origin)
-    return value
+    kind: Any = type(value)
+    walk = _find_walk(kind)
+    return value if walk is None else walk(value, lookup, origin)
+
+
+@functools.lru_cache(1024)
+def _find_walk(kind: type) -> Callable[[Any, Lookup, Origin], Any] | None:
+    """Return the function that walks through values of a class; ``None`` if they have no texts.
+
+    The result is cached, because a turn of an agent walks through 150 values.
+    """
+    if issubclass(kind, _NO_TEXTS):
+        return None
+    for classes, walk in _WALKS:
+        if issubclass(kind, classes):
+            return walk
+    return None
 
 
 def _walk_mapping(value: dict[Any, Any], lookup: Lookup, origin: Origin) -> dict[Any, Any]:
@@ -443,7 +452,7 @@ def _walk_sequence(value: Any, lookup: Lookup, origin: Origin) -> Any:
     return items if isinstance(value, list) else tuple(items)
 
 
-def _walk_call(value: ToolCall, lookup: Lookup) -> ToolCall:
+def _walk_call(value: ToolCall, lookup: Lookup, origin: Origin) -> ToolCall:
     arguments = _walk_arguments(value.arguments, lookup)
     problem = lookup(value.problem, "model")
     vendor = _walk_vendor(value.vendor, lookup)
@@ -468,19 +477,14 @@ def _user_texts(event: PromptQueued | SteeringQueued) -> list[str]:
     return [event.text]
 
 
+def _walk_result(value: ToolResult, lookup: Lookup, origin: Origin) -> Any:
+    return _walk_struct(value, lookup, "result")
+
+
 def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
-    if isinstance(value, ToolCall):
-        return _walk_call(value, lookup)
-    if isinstance(value, Thinking):
-        return _walk_thinking(value, lookup)
-    if isinstance(value, Text):
-        return _walk_text(value, lookup, origin)
-    if isinstance(value, ToolResult):
-        origin = "result"
     changes: dict[str, Any] = {}
-    for field in value.__struct_fields__:
-        if field in _LEFT_ALONE:
-            continue
+    kind: Any = type(value)
+    for field in _list_fields(kind):
         inner = getattr(value, field)
         if field in _PROMPT_FIELDS and isinstance(value, _PROMPTS):
             new = lookup(inner, "prompt")
@@ -495,7 +499,13 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
     return value
 
 
-def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
+@functools.lru_cache(1024)
+def _list_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a class that are searched for secrets."""
+    return tuple(field for field in kind.__struct_fields__ if field not in _LEFT_ALONE)
+
+
+def _walk_thinking(part: Thinking, lookup: Lookup, origin: Origin) -> Thinking:
     """Return reasoning without secrets.
 
     A signed block must be sent back unchanged or not at all. If the block contains a secret, the
@@ -511,6 +521,18 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     if is_plain and vendor == part.vendor:
         return Thinking(text, vendor)
     return Thinking(text)
+
+
+# The functions by class of the values. The more special classes come first.
+_WALKS: tuple[tuple[Any, Callable[[Any, Lookup, Origin], Any]], ...] = (
+    (dict, _walk_mapping),
+    (list | tuple, _walk_sequence),
+    (ToolCall, _walk_call),
+    (Thinking, _walk_thinking),
+    (Text, _walk_text),
+    (ToolResult, _walk_result),
+    (msgspec.Struct, _walk_struct),
+)
 
 
 def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:

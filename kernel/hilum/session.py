@@ -39,7 +39,7 @@ from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.identifiers import make_id
 from hilum.images import check_images
 from hilum.instances import PluginInstances
-from hilum.journal import Journal, Reader
+from hilum.journal import Journal, Kinds, Reader
 from hilum.loop import compact_idle, drive, find_next_run, give_up
 from hilum.messages import Image, Message, replace_surrogates
 from hilum.plugins import GateTable
@@ -160,15 +160,23 @@ class Session:
         """
         return self._writer.write(event, agent, run)
 
-    def events(self, after: int = 0, *, deltas: bool = False) -> Reader:
+    def events(
+        self,
+        after: int = 0,
+        *,
+        deltas: bool = False,
+        kinds: Kinds = (),
+    ) -> Reader:
         """Read the session's events in order, from any point, until the session closes.
 
         Args:
             after: Sequence number of the last event that the caller already knows.
             deltas: Whether to read output while it arrives, as ``Delta``. A late reader gets the
                 text so far and then the additions.
+            kinds: The classes of the events to read, all by default. Use it for a task that waits
+                for rare events: other events do not wake the task.
         """
-        return Reader(self.journal, after, deltas)
+        return Reader(self.journal, after, deltas, kinds)
 
     def note(self, name: str, **data: Any) -> None:
         """Write a plugin's event, named in the form ``plugin.what``, with plain data."""

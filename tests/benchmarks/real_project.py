@@ -71,14 +71,32 @@ def run_git(folder: Path, *words: str) -> None:
     subprocess.run([*git, *words], check=True)
 
 
+def find_processes(mark: str) -> Iterator[Path]:
+    """Yield the folders in /proc of all processes with a mark."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes():
+                yield process
+        except OSError:
+            continue
+
+
+def processor_time_of(mark: str) -> float:
+    """Return the processor time of all processes with a mark, in milliseconds."""
+    ticks = 0
+    for process in find_processes(mark):
+        # The name of the program, in brackets, may contain spaces.
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks * 1000 / os.sysconf("SC_CLK_TCK")
+
+
 def memory_of(mark: str) -> tuple[float, float]:
     """Return the memory of all processes with a mark, in megabytes: shares (PSS), and RSS."""
     shares = 0
     whole = 0
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in find_processes(mark):
         try:
-            if f"{MARK}={mark}".encode() not in (process / "environ").read_bytes():
-                continue
             for line in (process / "smaps_rollup").read_text().splitlines():
                 name, _, value = line.partition(":")
                 if name == "Pss":
@@ -120,8 +138,9 @@ def play(
         options: Further options of ``hilum run``.
 
     Returns:
-        ``start`` (milliseconds until the first request), ``turns``, ``memory`` and ``parts`` (the
-        memory by part, which does not depend on other programs).
+        ``start`` (milliseconds until the first request), ``turns``, ``memory``, ``parts`` (the
+        memory by part, which does not depend on other programs) and ``processor`` (the processor
+        time of the whole run in milliseconds).
     """
     model = Model(script, think=think)
     with tempfile.TemporaryDirectory(prefix="real-home-") as home:
@@ -133,8 +152,10 @@ def play(
         env |= {"HILUM_MODEL": "openai/m", MARK: mark}
         memory: list[tuple[float, float]] = []
         parts = []
+        processor: list[float] = []
 
         def look() -> None:
+            processor.append(processor_time_of(mark))
             memory.append(memory_of(mark))
             parts.extend(measure_memory(f"{MARK}={mark}"))
 
@@ -150,7 +171,13 @@ def play(
     assert len(model.arrived) == len(script) + 1, done.stderr
     run_git(work, "checkout", "-q", ".")
     start = (model.arrived[0] - began) * 1000
-    return {"start": start, "turns": model.turns(), "memory": memory[0], "parts": parts}
+    return {
+        "start": start,
+        "turns": model.turns(),
+        "memory": memory[0],
+        "parts": parts,
+        "processor": processor[0],
+    }
 
 
 def path_of(number: int) -> str:
@@ -240,6 +267,11 @@ def print_table(work: Path, rounds: int) -> None:
     def memory(side: str, index: int) -> float:
         return statistics.median(run["memory"][index] for run in found["read", side])
 
+    def processor(side: str) -> float:
+        whole = min(run["processor"] for run in found["read", side])
+        # A run without turns ends when hilum has started.
+        return (whole - min(run["processor"] for run in found["start", side])) / READS
+
     rows = [
         ("process start to first request, ms", *map(start, SIDES)),
         ("turn with a command, ms", *(median("command", side, slice(3, None)) for side in SIDES)),
@@ -249,6 +281,7 @@ def print_table(work: Path, rounds: int) -> None:
             "turn with a read, last 30, ms",
             *(median("read", side, slice(-30, None)) for side in SIDES),
         ),
+        ("the same, processor time, least of all runs, ms", *map(processor, SIDES)),
         (
             "eight commands of 0.5 s at once, ms",
             *(median("eight", side, slice(1, None)) for side in SIDES),

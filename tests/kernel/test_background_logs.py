@@ -11,6 +11,7 @@ from hilum.events import (
     Delta,
     ModelAnswered,
     ModelStarted,
+    PluginEvent,
     PromptQueued,
     RunEnded,
     StateChanged,
@@ -334,3 +335,32 @@ async def test_user_learns_of_a_delay_and_of_its_end(autojump_clock):
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert told == [away, None]
+
+
+async def test_a_reader_of_some_kinds_gets_each_event_when_it_is_written():
+    """Several events of its kinds may wait in the queue; others between them do not matter."""
+    store = SlowStore()
+    async with open_bench(store=store) as kit:
+        [log] = store.logs
+        log.write(len(log.batches))
+        before = log.last
+        seen = []
+
+        async def read():
+            async for event in kit.session.events(before, kinds=(PluginEvent,)):
+                seen.append(event.data["n"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            for number in range(3):
+                kit.session.note("test.count", n=number)
+                kit.session.approve = "auto" if number % 2 else "ask_first"
+                await trio.testing.wait_all_tasks_blocked()
+            assert seen == []
+            while log.batches:
+                log.write(1)
+                await trio.testing.wait_all_tasks_blocked()
+                written = [each for each in log.read(0, 1000) if each.seq <= log.durable]
+                assert seen == [each.data["n"] for each in written if isinstance(each, PluginEvent)]
+            assert seen == [0, 1, 2]
+            nursery.cancel_scope.cancel()

@@ -175,6 +175,63 @@ async def test_output_wakes_only_readers_of_output(bench):
     assert steps.counts["events"] == 0
 
 
+async def test_a_reader_of_some_kinds_is_woken_by_these_only(bench):
+    """A turn writes six events, and most plugins follow one kind. None is missed, even if more
+    than the memory keeps was written in between.
+    """
+    kit = await bench(answers=["one", "two"])
+    seen = []
+
+    async def read():
+        async for event in kit.session.events(kit.session.journal.last, kinds=(RunEnded,)):
+            seen.append(event.text)
+
+    steps = Steps()
+    with kit.guard():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, name="reader")
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.add_instrument(steps)
+            for number in range(2500):
+                kit.session.note("test.count", n=number)
+                if number % 100 == 0:
+                    await trio.testing.wait_all_tasks_blocked()
+            assert steps.counts["reader"] == 0
+            await kit.run("x")
+            kit.session.note("test.count", n=0)
+            await kit.run("y")
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.remove_instrument(steps)
+            nursery.cancel_scope.cancel()
+    assert seen == ["one", "two"]
+    assert steps.counts["reader"] <= 3
+
+
+async def test_a_reader_of_some_kinds_reads_earlier_events_and_ends_with_the_session(bench):
+    """A plugin may open after the events that it is for."""
+    kit = await bench(answers=["one", "two"])
+    await kit.run("x")
+    for number in range(1200):
+        kit.session.note("test.count", n=number)
+    seen = []
+
+    async def read(session):
+        async for event in session.events(kinds=(RunEnded, SessionOpened)):
+            seen.append(type(event))
+
+    with kit.guard():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, kit.session)
+            await trio.testing.wait_all_tasks_blocked()
+            assert seen == [SessionOpened, RunEnded]
+            nursery.cancel_scope.cancel()
+        seen.clear()
+        async with trio.open_nursery() as nursery, kit.kernel.open_session(kit.workspace) as other:
+            nursery.start_soon(read, other)
+            await other.run("y")
+    assert seen == [SessionOpened, RunEnded]
+
+
 async def test_reader_without_deltas_sees_none(bench):
     """Output on its way is asked for, or left out."""
     kit = await bench(answers=["ok"])

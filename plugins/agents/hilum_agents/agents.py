@@ -246,7 +246,15 @@ class Agents:
     # --- hooks ------------------------------------------------------------------------------------
 
     @hookimpl
-    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    def on_tool_call(
+        self, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Awaitable[Verdict | None] | None:
+        """Judge an agent's calls, based on the agent's file."""
+        if agent.name == "main" and agent.name not in self._bound:
+            return None  # no task is started, because most sessions have only this agent
+        return self.judge_call(agent, call, tool)
+
+    async def judge_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Return the verdict on a call by an agent or its sub-agents, based on the agent's file.
 
         Args:

@@ -8,6 +8,7 @@ import mimetypes
 import os
 import re
 import shutil
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -121,10 +122,13 @@ class Browsers:
         return find_own_ports([process.pid for process in live if process.pid])
 
     @hookimpl
-    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    def on_tool_call(
+        self, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Awaitable[Verdict | None] | None:
         """Ask the user before opening a page of one of their services on this machine."""
-        if tool.name != "browser_use":
-            return None
+        return self._judge_page(call) if tool.name == "browser_use" else None
+
+    async def _judge_page(self, call: ToolCall) -> Verdict | None:
         target = parse_loopback_target(call.arguments)
         if target is None or not await self._gateway.needs_approval(*target):
             return None

@@ -10,8 +10,14 @@ import attrs
 
 from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
-from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
-from hilum_checks.code_names import code_expression, is_code, keyword_files
+from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
+from hilum_checks.code_names import SCRIPTS, code_expression, is_code, keyword_files
+from hilum_checks.commit_messages import (
+    TRAILER,
+    WRITING,
+    read_attribution,
+    read_unwanted_message,
+)
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -23,9 +29,7 @@ from hilum_checks.model import (
     Contexts,
     Effect,
     Hosts,
-    Messages,
     Paths,
-    Preceded,
     Tools,
 )
 from hilum_checks.sentences import Token
@@ -64,7 +68,7 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
             if found is None:
                 return ()
             constraints += _split_by_hand(found)
-    return _merge(constraints)
+    return merge(constraints)
 
 
 # --- one verb -------------------------------------------------------------------------------------
@@ -82,16 +86,19 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "other|file|folder|file kind|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|snapshots|lock files|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    symbols = _read_symbols(verb, clause, scope)
+    if symbols:
+        return symbols
     for noun, read in _SUBJECTS.items():
         if noun in clause.nouns:
             return read(verb, clause)
-    if any(map(_TRAILER.fullmatch, clause.names)):
-        return _read_unwanted_message(verb, clause)
-    code = _read_symbols(verb, clause, scope) or read_code(verb, clause, scope)
+    if any(map(TRAILER.fullmatch, clause.names)):
+        return read_unwanted_message(verb, clause)
+    code = read_code(verb, clause, scope)
     if code:
         return code
     if clause.scopes:
@@ -112,26 +119,123 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
-        return _commands(clause.names, scope, used=True)
+        return read_command_names(clause.names, scope, used=True)
+    if verb in ("commit", "stage"):
+        return _read_commit_of_files(clause, scope)
+    if verb == "import":
+        return _read_import(clause, scope)
+    # "Install npm packages" installs packages.
+    if verb in ("install", "add") and v.MANAGERS.issuperset(clause.names):
+        is_plain = clause.has_only("names", nouns="packages|new|other", places="with")
+        if not is_plain or "packages" not in clause.nouns:
+            return None
+        if clause.places:
+            return read_command_names([f"{name} install" for name in clause.names], scope)
+        return Commands(v.INSTALL, new=True)
     hosts = read_hosts(clause) if verb in ("contact", "access") else None
     return hosts or _read_paths(verb, clause, scope)
+
+
+def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
+    """Read "commits must be signed off": every commit needs the option ``--signoff``."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1:
+        return None
+    clause = clauses[0]
+    is_named = any(name.lower().startswith("signed-off-by") for name in clause.names)
+    if not is_named and "signed-off" not in clause.nouns:
+        return None
+    is_plain = clause.has_only(
+        "names", nouns="signed-off|message|trailer|option", places="with|to|in"
+    )
+    is_about = "commit" in clause.verbs or "message" in clause.nouns
+    if not (is_plain and is_about and {"commit", "contain", "use", "add"}.issuperset(clause.verbs)):
+        return None
+    commit = ("git", "commit")
+    return Commands((commit,), unless=((*commit, "--signoff"), (*commit, "-s")))
+
+
+def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "always open pull requests as drafts"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    is_plain = clause.has_only(nouns="pull request|drafts|new", places="in")
+    is_opened = bool(clause.verbs) and {"open", "create", "submit"}.issuperset(clause.verbs)
+    if not (is_plain and is_opened and "drafts" in clause.nouns):
+        return None
+    create = v.PULL_REQUEST[0]
+    return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
+
+
+def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "branch names must start with ⟦0⟧": new branches must have one of the prefixes."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    is_about = "branch name" in clause.nouns or {"branch", "prefix"} <= clause.nouns
+    is_start = "start" in clause.verbs or "prefix" in clause.nouns
+    is_plain = clause.has_only("names", nouns="branch|branch name|prefix|new", places="with")
+    if not (is_about and is_start and is_plain and clause.names):
+        return None
+    prefixes = [re.sub(r"<[^<>]*>", "*", name).rstrip("*") for name in clause.names]
+    if not all(re.fullmatch(r"[\w*.-]+[/-]", prefix) for prefix in prefixes):
+        return None
+    allowed = tuple((*words, f"{prefix}*") for words in v.BRANCH for prefix in prefixes)
+    return Commands(v.BRANCH, unless=allowed)
+
+
+_BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)
+_BRANCH_FOLDER = re.compile(
+    r"(?:release|releases|feature|feat|fix|bugfix|hotfix|support|env|chore|docs)/"
+)
 
 
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     if verb == "push" and names == ["upstream"]:
         return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
-    is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
+    is_sure = all(map(_BRANCH_NAME.fullmatch, clause.names))
+    # `OWNER/NAME` is a repository.
+    are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
+    is_sure = is_sure and (are_folders or "branch" in clause.nouns)
     known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
+def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
+    """Read "never commit ⟦0⟧": files that must not be added to a commit by their names."""
+    known = f"{_FILES}|changes|artifacts|data|documentation"
+    is_plain = clause.has_only("names", nouns=known, places="in|to|from")
+    is_named = bool(clause.nouns & {"file", "folder"} or clause.places)
+    if not is_plain or scope.folder != WORKSPACE:
+        return None
+    if not all(quoted_names.is_path(name, named=is_named) for name in clause.names):
+        return None
+    words: list[str] = []
+    for pattern in _patterns(clause.names, scope):
+        path = pattern.removesuffix("/**").lstrip("/")
+        starts = ("", "./") if pattern.startswith("/") else ("", "*/")
+        words += [f"{start}{path}{end}" for start in starts for end in ("", "/", "/*")]
+    return Commands(tuple((*stage, "*", word) for stage in v.STAGE[:2] for word in words))
+
+
 def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
-    if not clause.has_only("names", nouns="tool|commands|it|dev server"):
+    # "Do not `git commit` anything".
+    are_long = not verb and all(" " in name for name in clause.names)
+    objects = "|file|changes" if are_long else ""
+    if not clause.has_only(
+        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git{objects}"
+    ):
         return None
     # "Never run `pytest` directly" means that something else may run it.
+    # In "destructive commands (`a`, `b`)", the names say which.
+    if clause.nouns & {"destructive", "risky"}:
+        clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "risky", "git"})
     is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
     if clause.by_hand and is_short:
         return None
@@ -140,7 +244,7 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return read_tools(clause.names)
     # Try tools first, because "use `web_fetch`" cannot refer to a program.
     tools = read_tools(clause.names, known=True) if used else None
-    return tools or _commands(clause.names, scope, used=used or not verb, many=not verb)
+    return tools or read_command_names(clause.names, scope, used=used or not verb, many=not verb)
 
 
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
@@ -148,13 +252,13 @@ def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Comma
     clauses = read_clauses(tokens)
     if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
         return None
-    return _commands(clauses[0].names, scope, used=used)
+    return read_command_names(clauses[0].names, scope, used=used)
 
 
-def _commands(
+def read_command_names(
     names: list[str], scope: Scope, *, used: bool = False, many: bool = False
 ) -> Commands | None:
-    """Read commands.
+    """Return the commands with the given names; ``None`` if a name may mean something else.
 
     Args:
         names: The names.
@@ -183,15 +287,18 @@ def _commands(
 
 
 def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | None:
-    """Read "use only ⟦0⟧": a package manager, which forbids the others."""
+    """Read "use only ⟦0⟧" and "always use ⟦0⟧": a package manager, which forbids the others."""
     clauses = read_clauses([token for token in tokens if token.text != "supported"])
-    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="it|workspace|commands|tool"):
+    if len(clauses) != 1 or not clauses[0].has_only(
+        "names", nouns="it|workspace|commands|tool|packages"
+    ):
         return None
     clause = clauses[0]
     for managers in v.PACKAGE_MANAGERS:
         is_one = len(clause.names) == 1 and clause.names[0] in managers
         if is_one and {"use", "run"}.issuperset(clause.verbs):
-            return _commands(sorted(managers - {"bun", *clause.names}), scope)
+            others = managers - {"bun", "conda", *clause.names}
+            return read_command_names(sorted(others), scope)
     return None
 
 
@@ -219,7 +326,7 @@ def read_hosts(clause: Clause) -> Hosts | None:
 
 # --- code -----------------------------------------------------------------------------------------
 
-_WRITING_CODE = ("use", "call", "add", "introduce", "create", "contain", "")
+_WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
 _TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 _TESTS = ("*test*", "*spec*")
@@ -228,8 +335,10 @@ _CONFIG = ("config/**", "*.config.*", "config.*")
 
 def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "never use `eval()`": text that must not be added to files of code."""
-    nouns = clause.nouns - ({"construct", "it"} if clause.places else {"construct", "it", "file"})
-    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file"
+    nouns = clause.nouns - (
+        {"construct", "it"} if clause.places else {"construct", "it", "file", "bare"}
+    )
+    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file|bare"
     is_plain = clause.has_only("names", "scopes", nouns=known, places="in|outside")
     if verb not in _WRITING_CODE or not is_plain or len(clause.places) > 1:
         return None
@@ -257,11 +366,12 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
 def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "no em dashes" and "never use emojis in code"."""
     found = clause.nouns & {"emoji", "em dash"}
-    known = "emoji|em dash|file|source|tests|construct|workspace|documentation"
-    if verb not in _WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
+    places = {"file", "source", "tests", "construct", "workspace", "documentation"}
+    known = "|".join(("emoji", "em dash", "message", "pull request", "issue", *places))
+    if verb not in WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
         return None
     # "Never use emojis" may be about answers.
-    if clause.nouns == {"emoji"}:
+    if not clause.nouns & {"em dash", *places}:
         return None
     expression = "|".join(
         sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
@@ -304,12 +414,20 @@ _LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
 
 
 def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read a demand of an option, whatever it is for."""
+    found = (_read_wanted_option(part, scope) for part in beginnings(tokens))
+    return next(filter(None, found), None)
+
+
+def _read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "always pass ⟦0⟧ to ⟦1⟧" and "always run ⟦0⟧ with ⟦1⟧": commands that need an option."""
     clauses = read_clauses(tokens)
     if len(clauses) != 1 or not clauses[0].verbs or not (scope.binding or scope.hard):
         return None
     clause = clauses[0]
-    is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|to")
+    is_plain = clause.has_only(
+        "names", "scopes", nouns="commands|option|file|new", places="with|to"
+    )
     if (
         not is_plain
         or not clause.scopes
@@ -319,8 +437,41 @@ def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None
     names = [clause.names, clause.scopes]
     options, commands = names if clause.names[0].startswith("-") else names[::-1]
     found = _with_options(options, commands)
-    plain = _commands(commands, scope)
+    plain = read_command_names(commands, scope)
     return attrs.evolve(plain, unless=found.patterns) if found and plain else None
+
+
+def _read_import(clause: Clause, scope: Scope) -> Content | None:
+    """Read "never import from ⟦0⟧"."""
+    is_plain = clause.has_only("names", nouns="modules|packages|it", places="from")
+    if not is_plain or not all(map(_MODULE.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    statement = (
+        r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
+    )
+    expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
+    return Content(expression, _code_files(clause, scope), _TEXTS)
+
+
+# Names of packages: a path such as `internal/` is often imported by what is in it.
+_MODULE = re.compile(r"@[\w-]+/[\w-]+|[a-z][\w-]{2,}")
+
+
+def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read "lines must not exceed 100 characters"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or clauses[0].length is None or scope.folder != WORKSPACE:
+        return None
+    most, unit = clauses[0].length
+    is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
+    is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60
+    if not is_plain or not is_about or clauses[0].verbs not in (["exceed"], ["limit"]):
+        return None
+    return Content(rf"(?m:^[^\n]{{{most + 1},}})", _SOURCES)
+
+
+_SOURCES = (*SCRIPTS, "*.py", "*.rs", "*.go", "*.java", "*.kt", "*.cs", "*.rb", "*.php", "*.swift")
 
 
 def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
@@ -335,8 +486,12 @@ def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
 def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     actions = _PATHS.get(verb, frozenset())
     if "outside" in clause.places:
+        if actions == v.CREATES:
+            others = read_other_folders(clause, scope)
+            return attrs.evolve(others, actions=actions) if others else None
         return read_other_folders(clause, scope) if actions >= WRITES else None
-    if not clause.has_only("names", "exceptions", nouns=_FILES, places=ANYWHERE):
+    known = f"{_FILES}|modules|artifacts" if verb in ("write", "hand-edit", "delete") else _FILES
+    if not clause.has_only("names", "exceptions", nouns=known, places=ANYWHERE):
         return None
     if _is_about_contents(verb, clause):
         return None
@@ -422,7 +577,7 @@ def _split_by_hand(constraint: Constraint) -> list[Constraint]:
     return [*split, attrs.evolve(constraint, patterns=generated, by_hand=True)]
 
 
-def _merge(constraints: list[Constraint]) -> tuple[Constraint, ...]:
+def merge(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
     """Merge constraints that differ only in their commands, or only in their actions."""
     merged: list[Constraint] = []
     for constraint in constraints:
@@ -477,20 +632,53 @@ class Plain:
 _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
 _CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
+_WILDCARD_IMPORTS = Content(
+    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+(?:static\s+)?[\w.]+\.\*;)",
+    ("*.py", "*.java", "*.kt", "*.scala"),
+)
+_RELATIVE_IMPORTS = Content(
+    r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
+    (*SCRIPTS, "*.py"),
+)
+_SNAPSHOTS = Paths(("*.snap", "**/__snapshots__/**"), WRITES, by_hand=True)
+_LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
+_DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
+_INLINE_STYLES = Content(r"\bstyle=(?:\{\{|\")", (*SCRIPTS, "*.html", "*.astro"))
 _CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
-    Plain("commit", "", f"{_CODE}|git|workspace", Commands(v.GIT_COMMIT)),
-    Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
+    # "Never commit it" is about one thing, whichever it is.
+    Plain("commit", "", "changes|file|branch|git|workspace", Commands(v.GIT_COMMIT)),
+    Plain("push", "", "changes|file|branch|remote|workspace", Commands(v.GIT_PUSH)),
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
     Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
-    Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
+    Plain("comment", "", "issue|pull request|remote", Commands(v.COMMENT)),
+    Plain("run", "git", "commands", Commands((("git",),))),
+    Plain("create|use|", "worktree", "new|git", Commands(v.WORKTREE)),
     Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
     Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
+    Plain("open|submit|create|add", "issue", "new|remote", Commands(v.ISSUE)),
+    Plain(
+        "open|submit|create",
+        "issue",
+        "new|remote|pull request",
+        Commands((*v.ISSUE, *v.PULL_REQUEST)),
+    ),
+    Plain("close", "issue", "remote", Commands(v.CLOSE_ISSUE)),
+    Plain("close", "pull request", "remote", Commands(v.CLOSE_PULL_REQUEST)),
+    Plain("delete", "branch", "remote|git", Commands(v.DELETE_BRANCH)),
+    Plain("write", "history", "git", Commands(v.REWRITE_HISTORY)),
+    Plain("clone", "", "workspace", Commands(v.CLONE)),
+    Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
+    Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
+    Plain("write|hand-edit|save", "lock files", "generated|file", _LOCK_FILES),
+    Plain("write|hand-edit", "snapshots", "generated|file|existing", _SNAPSHOTS),
+    Plain("use|add|create|introduce|", "relative imports", "", _RELATIVE_IMPORTS),
+    Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
     Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
-    Plain("stage", "", _CODE, Commands(v.STAGE)),
+    Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
@@ -498,6 +686,7 @@ PLAIN_ACTIONS = (
     Plain("write", "packages", "workspace", Commands(v.INSTALL, new=True), sure=False),
     Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
+    Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
@@ -529,138 +718,6 @@ def _read_outside(verb: str, clause: Clause) -> Paths | None:
     if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
         return None
     return Paths((), _OUTSIDE[verb], outside=True)
-
-
-# --- commit messages and commands that must run before -------------------------------------------
-
-# Lines that programs add to the end of commit messages.
-_TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
-_WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
-
-
-_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
-
-
-def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
-    """Read "use conventional commits" and "commit messages in English"."""
-    clauses = read_clauses(tokens)
-    if len(clauses) != 1:
-        return None
-    clause = clauses[0]
-    if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
-        return _read_language(clause)
-    if _are_types(clause):
-        return Messages(_CONVENTIONAL, wanted=True)
-    if "conventional" not in clause.nouns:
-        return None
-    # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
-    are_types = all(
-        re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
-    )
-    is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
-    is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
-    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
-
-
-def _read_language(clause: Clause) -> Messages | None:
-    """Read the language of commit messages."""
-    if "message" not in clause.nouns or not {
-        "use",
-        "create",
-        "save",
-        "commit",
-        "follow",
-    }.issuperset(clause.verbs):
-        return None
-    if "english" in clause.nouns:
-        return (
-            Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]")
-            if "chinese" not in clause.nouns
-            else None
-        )
-    return Messages(r"\p{Han}", wanted=True) if "chinese" in clause.nouns else None
-
-
-def _are_types(clause: Clause) -> bool:
-    """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
-    is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
-    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
-    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
-    # `<type>(<scope>): <description>`
-    if is_about and is_plain and len(clause.names) == 1 and not clause.verbs:
-        return re.match(r"<?type>?(?:\(.*\))?!?: ", clause.names[0]) is not None
-    is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns
-    is_use = {"use", "follow", "commit", "start"}.issuperset(clause.verbs)
-    return is_about and is_plain and types and len(clause.names) > 1 and is_sure and is_use
-
-
-_ATTRIBUTION = (
-    r"(?i)co-authored-by:.*(?:claude|copilot|codex|cursor|gemini|gpt|anthropic|openai|\bai\b|agent)"
-    r"|generated (?:with|by) .*(?:claude|copilot|codex|cursor|gemini|gpt|\bai\b)"
-)
-
-
-def _read_attribution(verb: str, clause: Clause) -> Messages | None:
-    """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
-    is_known = clause.nouns <= {"co-author", "ai", "trailer", "attribution", "message", "text"}
-    if clause.names or clause.branches or clause.kinds or not is_known:
-        return None
-    if "co-author" in clause.nouns and verb in (*_WRITING, "commit"):
-        return Messages(r"(?i)co-authored-by:")
-    if verb == "contain" and clause.nouns == {"ai", "message"}:
-        return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
-    is_about_commits = {"ai", "attribution"} <= clause.nouns or {
-        "ai",
-        "trailer",
-        "message",
-    } <= clause.nouns
-    return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
-
-
-def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
-    """Read "never add ⟦0⟧ to commit messages"."""
-    words = "message|text|trailer"
-    if verb not in _WRITING:
-        return None
-    if "emoji" in clause.nouns and clause.has_only(nouns=f"{words}|emoji", places=ANYWHERE):
-        return Messages(r"\p{Emoji_Presentation}")
-    if not clause.names or not clause.has_only("names", nouns=words, places=ANYWHERE):
-        return None
-    if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
-        return None
-    names = "|".join(map(re.escape, clause.names))
-    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")
-
-
-def read_preceded(
-    needed: Sequence[Token], before: Sequence[Token], scope: Scope
-) -> tuple[Preceded, ...]:
-    """Read "always run ⟦0⟧ before committing": a check for each command that must run."""
-    clauses = read_clauses(needed)
-    if len(clauses) != 1 or clauses[0].verbs not in (["run"], ["pass"]) or clauses[0].scopes:
-        return ()
-    # "Run ⟦0⟧ in the root of the repository".
-    if not (
-        clauses[0].nouns <= {"workspace", "tests", "commands"}
-        and clauses[0].places <= {"in", "from"}
-    ):
-        return ()
-    names = [part.strip() for name in clauses[0].names for part in name.split("&&")]
-    commands = [_commands([name], scope) for name in names]
-    found = read_actions(before, "deny", scope)
-    if not all(commands) or len(found) != 1:
-        return ()
-    waiting = found[0]
-    # An order is binding; "`x` is run before committing" may describe a hook.
-    is_order = (
-        needed[0].role == "verb" or clauses[0].verbs == ["pass"] or scope.hard or scope.binding
-    )
-    if not isinstance(waiting, Commands) or waiting.branches or not is_order:
-        return ()
-    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG}
-    if not known.issuperset(waiting.patterns):
-        return ()
-    return tuple(Preceded(each, waiting) for each in commands if each)
 
 
 # --- answers and sessions -------------------------------------------------------------------------
@@ -710,7 +767,7 @@ def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
         return None
     if len(clause.names) + len(nouns) != 1:
         return None
-    if nouns == {"emoji"} and verb in ("start", "end", "contain", *_WRITING):
+    if nouns == {"emoji"} and verb in ("start", "end", "contain", *WRITING):
         return answer_forms.WITH_EMOJI
     if nouns == {"question"} and verb == "end":
         return answer_forms.ENDS_WITH_QUESTION
@@ -744,7 +801,8 @@ def _read_phrase(verb: str, clause: Clause, *, wanted: bool = False) -> Answers 
 _SUBJECTS: dict[str, Callable[[str, Clause], Constraint | None]] = {
     "answer": _read_unwanted_answer,
     "session": _read_unwanted_context,
-    "co-author": _read_attribution,
-    "ai": _read_attribution,
-    "message": _read_unwanted_message,
+    "co-author": read_attribution,
+    "ai": read_attribution,
+    "message": read_unwanted_message,
+    "subject": read_unwanted_message,
 }

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
-from hilum_checks.sentences import Token
+from hilum_checks.sentences import UNREADABLE, Token
 
 _PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"
 """All places."""
+
+
+SEPARATORS = ("so", "for", "in order", "as")
+"""Words after which a sentence says what something is for."""
+LIMITS = frozenset(
+    """
+    during while whenever where depending optional optionally possible either whichever affected
+    appropriate applicable consider considering usually generally ideally try preferably recommended
+    particularly especially sometimes occasionally encouraged prefer preferred
+    """.split()
+)
+"""Words that may limit a sentence, wherever they are."""
 
 
 @attrs.define
@@ -68,6 +80,13 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     is_exception = False
     for token in tokens:
         clause = clauses[-1]
+        # "Emojis in code or commits" names a place, and no action.
+        if token.text == "commits" and clause.places and token.role == "verb":
+            token = Token("noun", "message")
+        # "Except in tests" means outside tests.
+        if is_exception and previous == "except" and token.word == "in":
+            token = Token("place", "outside")
+            is_exception = False
         # "Tag or release" names an action, and "push to main or release" a branch.
         if token.word == "release" and previous == "join" and not clause.places and clause.verbs:
             token = Token("verb", "release")
@@ -116,7 +135,7 @@ def _merge_verbs(clause: Clause, verb: str) -> bool:
         clause.verbs[-1] = verb
         return True
     # "All commits must follow …".
-    if first == "commit" and verb in ("follow", "use") and not clause.has_object:
+    if first == "commit" and verb in ("follow", "use", "contain") and not clause.has_object:
         clause.verbs.append(verb)
         return True
     return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
@@ -139,3 +158,22 @@ def _add_word(clause: Clause, token: Token) -> bool:
     else:
         return token.role in ("join", "filler")
     return True
+
+
+def beginnings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Yield a part of a sentence, and its beginnings before "and do this" and "to reach that".
+
+    What must be done does not depend on what else is to be done, or on what it is for. It may
+    depend on any other rest, such as "in `web/`".
+    """
+    yield tokens
+    for at in range(len(tokens) - 1, 0, -1):
+        if any(token.text in LIMITS for token in tokens[at:]):
+            return
+        is_end = tokens[at].role == "join" or tokens[at].text in ("to", *SEPARATORS)
+        rest = [token for token in tokens[at + 1 :] if token.role != "filler"]
+        # "Run it and make sure it passes".
+        if rest and rest[0].word == "it":
+            rest = rest[1:]
+        if is_end and rest and rest[0].role in ("verb", UNREADABLE):
+            yield tokens[:at]

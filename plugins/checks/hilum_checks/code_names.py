@@ -13,13 +13,13 @@ from hilum_checks import vocabulary as v
 _CODE = re.compile(
     r"(?:[\w$.]*\w)?\((?:\.\.\.|['\"].*)?\)|[\w$.]+\w\(.*\)|\.[A-Za-z]\w*(?:\(\))?(?:\.\w+\(\))*"
     r"|\w+::[\w:]*|[A-Z]\w*(?:\.[A-Za-z]\w+)+|as [a-z]+|async [a-z]+"
-    r"|//\s?\w+|#!?\[\w+.*\]|@[A-Z]\w+|['\"].+['\"]"
+    r"|//\s?[\w-]+|\w+!\(\)|#!?\[\w+.*\]|@[A-Z]\w+|['\"].+['\"]"
     r"|(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*|[a-z]\w*(?:\.[a-z]\w*)*\.[A-Z]\w+"
     r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
-    r"|@ts-[a-z-]+|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
+    r"|@ts-[a-z-]+|@author|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
 )
-_SCRIPTS = (
+SCRIPTS = (
     "*.ts",
     "*.tsx",
     "*.mts",
@@ -40,9 +40,24 @@ _KEYWORDS = {
     "fit": r"^\s*fit\s*\(",
     "fdescribe": r"^\s*fdescribe\s*\(",
     "assert": r"^\s*assert\s",
+    "print": r"(?<![\w.$>:])print\(",
+    "except:": r"^\s*except\s*:",
+    "!important": r"!important\b",
+    "TODO": r"\bTODO\b",
+    "FIXME": r"\bFIXME\b",
+    "enum": r"^\s*(?:export\s+)?(?:const\s+)?enum\s+\w",
+    "export default": r"^\s*export\s+default\b",
     "unsafe": r"\bunsafe\s*(?:\{|fn\b|impl\b)",
 }
-_FILES = {"assert": ("*.py",), "unsafe": ("*.rs",)}
+_FILES = {
+    "assert": ("*.py",),
+    "print": ("*.py",),
+    "except:": ("*.py",),
+    "unsafe": ("*.rs",),
+    "!important": ("*.css", "*.scss", "*.sass", "*.less", "*.vue", "*.svelte", *SCRIPTS),
+    "TODO": (),
+    "FIXME": (),
+}
 _NO_CODE = ("camelCase", "PascalCase")
 
 
@@ -51,7 +66,7 @@ def keyword_files(names: Iterable[str]) -> tuple[str, ...]:
     known = [name for name in names if name in _KEYWORDS]
     if not known:
         return ()
-    return _FILES.get(known[0], _SCRIPTS)
+    return _FILES.get(known[0], SCRIPTS)
 
 
 def is_code(name: str) -> bool:

@@ -23,8 +23,10 @@ def _constraint_words() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?"
         r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"
-        r"|begin|start|must|instead|rather|conventional|always|banned|disallowed|exclusively|commits?"
-        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经",
+        r"|begin|start|prior to|untouched|wait|sign(?:ed|off)?|pass|subjects?|without"
+        r"|unless|must|instead|rather|conventional|always|banned|disallowed|exclusively"
+        r"|commits?"
+        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式",
         re.IGNORECASE,
     )
 

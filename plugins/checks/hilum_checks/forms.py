@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import PurePosixPath
 
+import attrs
+
 from hilum_checks import lexicon
+from hilum_checks import vocabulary as v
 from hilum_checks.actions import (
     Scope,
     read_actions,
+    read_branch_names,
     read_commands,
+    read_drafts,
+    read_line_length,
     read_main_context,
     read_other_managers,
     read_other_paths,
-    read_preceded,
+    read_sign_off,
     read_unwanted_code,
     read_wanted_answer,
-    read_wanted_message,
     read_wanted_option,
 )
+from hilum_checks.commit_messages import read_wanted_message
+from hilum_checks.forbidden_lists import read_list
 from hilum_checks.limiting import is_limiting
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
@@ -35,6 +43,8 @@ from hilum_checks.model import (
     Constraint,
     Effect,
 )
+from hilum_checks.other_sentences import is_unrelated
+from hilum_checks.preceding import read_passing, read_preceded
 from hilum_checks.sentences import (
     Sentence,
     Token,
@@ -57,32 +67,49 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return _advice(sentences)
     # Names are left out: `generate.py` does not say that files are generated.
     low = " ".join(sentence.text for sentence in sentences)
-    is_binding = re.search(r"\b(?:always|must)\b|必须|务必", low) is not None
-    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
+    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low))
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
-    others: list[tuple[str, bool]] = []
+    read: list[Parts] = []
     before: Chunk = ()
     for sentence in sentences:
-        found = _read_sentence(sentence, before, scope)
+        is_binding = _binding_pattern().search(sentence.text) is not None
+        found = _read_sentence(sentence, before, attrs.evolve(scope, binding=is_binding))
         parts += found
+        read.append(found)
         if found:
             doubts += sentence.asides
-        else:
-            others.append((sentence.text, not parts))
         # A rule about production must not be enforced everywhere.
         if any(is_limiting(label) for label in sentence.labels):
             return _advice("its first words may limit it to a situation")
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
-    are_harmless = all(is_other_harmless(text, earlier=earlier) for text, earlier in others)
-    if not are_harmless or not all(is_harmless(text) for text in doubts):
+    if not _are_harmless(sentences, read) or not all(map(is_harmless, doubts)):
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
     check = Check(tuple(dict.fromkeys(parts)))
     return Compiled(check, f"enforced: {check.summary}")
+
+
+@cache
+def _binding_pattern() -> re.Pattern[str]:
+    return re.compile(r"\b(?:always|must|make sure|ensure)\b|必须|务必")
+
+
+def _are_harmless(sentences: Sequence[Sentence], read: Sequence[Parts]) -> bool:
+    """Return whether the sentences that are not enforced limit none of the others."""
+    constraints = [constraint for parts in read for _, constraint in parts]
+    first = next(at for at, parts in enumerate(read) if parts)
+    for at, sentence in enumerate(sentences):
+        if read[at] or is_other_harmless(sentence.text, earlier=at < first):
+            continue
+        # "When planning, …" may set the scene for all that follows, or for the next sentence.
+        is_scene = at < first and (at == 0 or at == first - 1)
+        if not is_unrelated(sentence, constraints, is_scene=is_scene):
+            return False
+    return True
 
 
 def _forbids_hint(constraint: Constraint, text: str) -> bool:
@@ -113,9 +140,88 @@ def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
         tokens = _drop_asking((*before, *tokens))
         if [token.role for token in tokens if token.role in lexicon.MARKERS] != ["NOT"]:
             return ()
+    return (
+        _read_form(tokens, scope)
+        or _read_last(tokens, scope)
+        or _read_first(tokens, scope)
+        or _read_form(_put_name(tokens, before), scope)
+    )
+
+
+def _put_name(tokens: Chunk, before: Chunk) -> Chunk:
+    """Return a prohibition with what it refers to: "output is in ⟦0⟧; never commit it".
+
+    Args:
+        tokens: The words of the sentence.
+        before: The words of the sentence before it.
+    """
+    at = next((at for at, token in enumerate(tokens) if token.role == "NOT"), len(tokens))
+    earlier, rest = tokens[:at], tokens[at:]
+    has_name = any(token.role in ("name", "branch") for token in rest)
+    has_reference = any((token.role, token.word) == ("noun", "it") for token in rest)
+    # "Generated files are in ⟦0⟧; do not edit by hand."
+    if all(token.role in ("NOT", "by hand", "filler") or token.word == "write" for token in rest):
+        rest = (*rest, Token("noun", "it", "it"))
+        has_reference = bool(at < len(tokens))
+    if has_name or not has_reference:
+        return ()
+    names = [token for token in earlier or before if token.role in ("name", "branch")]
+    # A second name would make it unclear what "it" is.
+    if len(names) != 1 or any(token.role in lexicon.MARKERS for token in earlier or before):
+        return ()
+    return tuple(
+        names[0] if token.word == "it" and token.role == "noun" else token for token in rest
+    )
+
+
+def _read_form(tokens: Chunk, scope: Scope) -> Parts:
     form, chunks = _cut(tokens)
     read = FORMS.get(form)
     return read(chunks, scope) if read else ()
+
+
+def _read_last(tokens: Chunk, scope: Scope) -> Parts:
+    """Read the prohibitions at the end of several clauses: "create a branch, never push to main"."""
+    starts = [
+        at
+        for at, token in enumerate(tokens)
+        if token.role == "NOT" and (at == 0 or tokens[at - 1].role == "join")
+    ]
+    if not starts or starts == [0] or not _is_own_clause(tokens[: starts[0]]):
+        return ()
+    ends = [*starts[1:], len(tokens)]
+    clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+    # "Use `a` in services, not `b`" says nothing about other places.
+    if starts[0] and any(len(clause) < 2 or clause[1].role != "verb" for clause in clauses):
+        return ()
+    forms = [_cut(clause)[0] for clause in clauses]
+    # In "never …, never … without asking", the approval may be meant for both.
+    if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
+        return ()
+    return tuple(part for clause in clauses for part in _read_form(clause, scope))
+
+
+def _read_first(tokens: Chunk, scope: Scope) -> Parts:
+    """Read the first of several demands: "keep subjects under 72 characters, and add …"."""
+    for at in range(1, len(tokens) - 1):
+        if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
+            return ()
+        is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
+        found = _read_form(tokens[:at], scope) if is_next else ()
+        if found:
+            return found
+    return ()
+
+
+def _is_own_clause(tokens: Chunk) -> bool:
+    """Return whether the words before a prohibition are another instruction."""
+    if not tokens:
+        return True
+    first = next((token for token in tokens if token.role not in ("MUST", "ONLY")), tokens[0])
+    is_instruction = first.role == "verb" and not any(
+        token.role in ("NOT", "WHEN", "UNLESS", "ASK") for token in tokens
+    )
+    return is_instruction
 
 
 def _only_names_files(tokens: Chunk) -> bool:
@@ -132,6 +238,9 @@ def _drop_asking(tokens: Chunk) -> Chunk:
         previous = kept[-1].role if kept else ""
         is_beside = following == "ASK" or previous == "ASK"
         if _is_asking(token) and is_beside:
+            continue
+        # "Only on request", "only with approval".
+        if token.role == "place" and following == "ASK" and previous in ("ONLY", "verb"):
             continue
         # "Permission" in "ask for permission" says the same again.
         if token.role == "ASK" and previous == "ASK":
@@ -186,7 +295,7 @@ def _act(effect: Effect, *chunks: int) -> Reader:
 
     def read(parts: Sequence[Chunk], scope: Scope) -> Parts:
         tokens = tuple(token for number in chunks for token in parts[number])
-        found = read_actions(tokens, effect, scope)
+        found = read_actions(tokens, effect, scope) or read_list(tokens, effect, scope)
         return tuple((effect, constraint) for constraint in found)
 
     return read
@@ -198,6 +307,9 @@ def _deny(constraint: Constraint | None) -> Parts:
 
 def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
+    found = read_line_length((*chunks[1], *chunks[0]), scope)
+    if found:
+        return _deny(found)
     has_verb, has_other = (any(token.role == "verb" for token in chunk) for chunk in chunks)
     are_named = all(any(token.role == "name" for token in chunk) for chunk in chunks)
     # "⟦0⟧, not ⟦1⟧" forbids only the second one.
@@ -224,12 +336,23 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         return _deny(code)
     # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
     program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
-    is_sure = program in ("bun", "bunx", "deno")
+    others = [token.word for token in unwanted if token.role == "name"]
+    # "Use `rg` instead of `grep`": both can only be programs.
+    if _IN_PIPES.intersection(others):
+        return ()
+    are_programs = program in v.PROGRAMS and set(others) <= v.PROGRAMS - _COMMON
+    is_sure = program in ("bun", "bunx", "deno") or are_programs
     constraint = read_commands(_without_verbs(unwanted), scope, used=not is_sure)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
     if constraint is None or preferred is None or _overlap(preferred, constraint):
         return ()
     return _deny(constraint)
+
+
+# Programs that pipes need: a better one for searching is a recommendation.
+_IN_PIPES = frozenset("grep find cat sed awk head tail".split())
+# Programs that others run: a rule against one would forbid what `uv run` starts.
+_COMMON = frozenset("python python3 node bash sh zsh docker-compose pytest rm".split())
 
 
 def _without_verbs(chunk: Chunk) -> Chunk:
@@ -252,15 +375,33 @@ def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ is read-only``."""
     verb = Token("verb", "write")
-    tokens = (verb, *(token for chunk in chunks for token in chunk))
+    # "Leave ⟦0⟧ untouched".
+    tokens = tuple(
+        token for chunk in chunks for token in chunk if token.text not in ("leave", "keep")
+    )
+    tokens = (verb, *tokens)
     return _act("deny", 0)([tokens], scope)
 
 
 def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
-    found = read_wanted_answer(tokens) or read_wanted_message(tokens)
-    return _deny(found or read_wanted_option(tokens, scope))
+    found = (
+        read_wanted_answer(tokens)
+        or read_wanted_message(tokens)
+        or read_branch_names(tokens, scope)
+        or read_sign_off(tokens)
+        or read_drafts(tokens, scope)
+        or _read_always(tokens, scope)
+        or read_wanted_option(tokens, scope)
+    )
+    return _deny(found or None) or tuple(("deny", each) for each in read_passing(tokens, scope))
+
+
+def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
+    """Read ``always use pnpm``."""
+    is_use = any(token.word == "use" for token in tokens)
+    return read_other_managers(tokens, scope) if is_use and scope.binding else None
 
 
 def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -281,8 +422,42 @@ def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _read_preceded([needed, before], scope) if before else ()
 
 
+def _until_comma(chunk: Chunk) -> Chunk:
+    """Return what is before a comma: "before committing, all changes"."""
+    commas = [at for at, token in enumerate(chunk) if token.text == ","]
+    return chunk[: commas[0]] if commas else chunk
+
+
 def _starts_needed(token: Token) -> bool:
     return token.role == "name" or (token.role == "verb" and token.word in ("run", "pass"))
+
+
+def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``never commit without running ⟦0⟧`` and ``never run ⟦0⟧ without --option``."""
+    needed = tuple(token for token in chunks[1] if token.text != "first")
+    if all(token.role == "name" and token.word.startswith("-") for token in needed):
+        tokens = (*chunks[0], Token("place", "with"), *needed)
+        return _deny(read_wanted_option(tokens, attrs.evolve(scope, binding=True)))
+    # "No commits to `main` without a pull request".
+    if {token.word for token in needed} == {"pull request"}:
+        found = _act("deny", 0)(chunks, scope)
+        is_branch = all(isinstance(each, Commands) and each.branches for _, each in found)
+        return found if is_branch else ()
+    return _read_preceded([needed, chunks[0]], scope)
+
+
+def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``never use --no-verify when committing``: the option means the same anywhere."""
+    names = [token.word for token in chunks[0] if token.role == "name"]
+    are_options = bool(names) and set(names) <= v.OPTIONS
+    is_git = {token.word for token in chunks[1]} <= {
+        "commit",
+        "push",
+        "force-push",
+        "changes",
+        "to",
+    }
+    return _act("deny", 0)(chunks, scope) if are_options and is_git else ()
 
 
 def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -300,6 +475,11 @@ FORMS: dict[str, Reader] = {
     "* NOT": _act("deny", 0),
     # `a` must not be edited.  `a` 不得修改   Use `a`, not `b`.
     "* NOT *": _read_subject,
+    "ONLY * NOT *": _read_instead,
+    # Use `a`, not `b`, not `c`.
+    "* NOT * NOT *": lambda chunks, scope: _read_instead(
+        [chunks[0], (*chunks[1], Token("join", ","), *chunks[2])], scope
+    ),
     "* INSTEAD *": _read_instead,
     # Only edit `a`.  `a` 仅在主会话中加载
     "ONLY *": _read_only,
@@ -316,12 +496,13 @@ FORMS: dict[str, Reader] = {
     "NOT * WITHOUT ASK": _act("ask", 0),
     "NOT * UNLESS ASK": _act("ask", 0),
     "NOT * UNLESS ASK *": _read_unless,
+    "AVOID * WITHOUT ASK": _act("ask", 0),
+    "AVOID * UNLESS ASK": _act("ask", 0),
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
     # Never commit without running `a`.
-    "NOT * WITHOUT *": lambda chunks, scope: _read_preceded(
-        [tuple(token for token in chunks[1] if token.text != "first"), chunks[0]], scope
-    ),
+    "NOT * WITHOUT *": _read_without,
+    "NOT * WHEN *": _read_option_at,
     "NOT * UNASKED": _act("ask", 0),
     "NOT UNASKED *": _act("ask", 0),
     "* NOT * WITHOUT ASK": _act("ask", 1, 0),
@@ -338,15 +519,26 @@ FORMS: dict[str, Reader] = {
     "* NEEDS ASK": _act("ask", 0),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
+    # The pipeline requires `a` to pass before merging.
+    "* NEEDS * BEFORE *": lambda chunks, scope: _read_preceded(
+        [chunks[1], chunks[2]], attrs.evolve(scope, binding=True)
+    ),
     "BEFORE *": _read_before,
-    "BEFORE * MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
+    "BEFORE * MUST *": lambda chunks, scope: _read_preceded(
+        [chunks[1], _until_comma(chunks[0])], scope
+    ),
     "* MUST * BEFORE *": lambda chunks, scope: _read_preceded(
-        [(*chunks[0], *chunks[1]), chunks[2]], scope
+        [(*chunks[0], *chunks[1]), chunks[2]], attrs.evolve(scope, binding=True)
     ),
     "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送
     "ONLY * WHEN ASK": _act("ask", 0),
     "ONLY * UNLESS ASK": _act("ask", 0),
     "* ONLY WHEN ASK": _act("ask", 0),
+    # Push only with approval.  Only push on request.
+    "* ONLY ASK": _act("ask", 0),
+    "ONLY * ASK": _act("ask", 0),
+    # Never push before I approve.
+    "NOT * BEFORE ASK": _act("ask", 0),
     "ONLY ASK WHEN *": _act("ask", 0),
 }

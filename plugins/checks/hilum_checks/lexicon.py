@@ -56,12 +56,13 @@ MARKERS = {
     "|绝不允许|绝对不要|绝对不能|切勿|永不|从不|请勿|勿|别|不",
     "ONLY": "only|exclusively|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
-    "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
+    "ASK": "wait for|waiting for|ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
     "|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
-    "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
+    "|approval|confirmation|consent|agreement|green light|go ahead|direction|directed|specified|opt-in"
+    "|authorization|go-ahead|sign-off|confirm|confirms|confirming"
     "|confirmed|approve|approves|approved|authorize|authorized|authorised"
-    "|says so|say so|discussion|discussing"
+    "|says so|say so|requesting if you can|asking if you can|asking whether you can|discussion|discussing"
     "|询问|请示|问|同意|允许|许可|确认|授权|批准|要求|指示|审批|请求",
     "BEFORE": "before|prior to|before you|前|之前|以前",
     "WITHOUT": "without|未经|没有|未|在未|在没有",
@@ -69,39 +70,45 @@ MARKERS = {
     "WHEN": "when|if|after|once|时",
     "NEEDS": "requires|require|needs|need|需要|需|须|必须经过|需经|须经",
     "INSTEAD": "instead of|rather than|而不是|而非",
+    "AVOID": "avoid|avoid to|避免",
     "UNASKED": "automatically|on own|on own initiative|proactively|unprompted|autonomously"
     "|擅自|私自|自行|主动|自动",
-    "CLOSED": "read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
+    "CLOSED": "untouched|read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
     "|只读|只读文件|只读目录",
 }
 VERBS = {
-    "write": "edit|auto-edit|modify|change|alter|touch|update|overwrite|rewrite|write to"
+    "write": "edit|auto-edit|patch|tweak|mutate|adjust|modify|change|alter|touch|update|overwrite|rewrite|write to"
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
-    "hand-edit": "hand-edit|direct edits to|manual edits to|direct changes to|manual changes to"
+    "hand-edit": "hand-edit|hand edit|direct edits to|manual edits to|direct changes to|manual changes to"
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
-    "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
-    "create": "create|re-create|recreate|place|put|make|创建|新建|发起",
+    "close": "close",
+    "import": "import|import from",
+    "comment": "comment on|post comments on|post comments|leave comments on|reply to",
+    "clone": "clone|git clone",
+    "delete": "delete|remove|wipe|purge|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
+    "create": "generate|produce|scaffold|author|create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
-    "introduce": "introduce|reintroduce|re-add",
+    "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
     "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
     "open": "open|打开",
-    "submit": "submit|close|raise",
+    "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",
-    "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
+    "run": "run|execute|trigger|kick off|spin up|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
     "pass": "pass|passes|通过",
-    "use": "use|uses|block with|block on|使用|采用|用",
+    "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
     "tag": "tag|create git tags|create tags|create tag|create git tag|push tag|push tags|打标签",
-    "release": "release|cut release|create release|create github release|create releases",
+    "release": "release|cut release",
+    "github-release": "create release|create github release|create github releases|create releases",
     "call": "call|调用",
-    "commit": "commit|git commit|commits|git commits|finalize|提交|コミット",
+    "commit": "commit|git commit|commits|git commits|finalize|check in|提交|コミット",
     "push": "push|プッシュ|git push|pushes|推送",
-    "force-push": "force push|force-push|force pushes|force-pushes|push with force|git push --force"
+    "force-push": "force push|push -f|force-push|force pushes|force-pushes|push with force|git push --force"
     "|强制推送|强推",
     "amend": "amend",
     "stash": "stash|git stash",
@@ -120,19 +127,22 @@ VERBS = {
     "contain": "contain|include|mention|say|包含|出现|提到",
     "end": "end|结尾|结束",
     "exceed": "exceed|longer than|more than|of more than|超过|多于|长于",
-    "limit": "keep|limit|at most|no longer than|no more than|控制在|限制在",
+    "limit": "keep|limit|at most|max|maximum|limit to|no longer than|no more than|控制在|限制在",
 }
 NOUNS = {
     "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
-    "file kind": "lockfile|lockfiles|lock file|lock files|lock|migration|migrations|config"
-    "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
+    "lock files": "lockfile|lockfiles|lock file|lock files",
+    "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
+    "relative imports": "relative import|relative imports",
+    "file kind": "lock|migration|migrations|config"
+    "|configuration|environment|vendored|schema|配置文件|迁移文件|迁移",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
     "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
-    "|annotations|syntax|helper|api|类型|语句",
-    "option": "option|options|flag|flags|参数",
-    "it": "it|them|this|these|those|that|itself|its|their|自己",
+    "|annotations|syntax|helper|api|tags|attribute|attributes|block|blocks|usage|usages|类型|语句",
+    "option": "option|options|flag|flags|argument|arguments|switch|参数",
+    "it": "it|them|this|these|those|that|itself|its|their|there|自己",
     "new": "new|newly|新|新的",
     "existing": "existing|applied|committed|已有|已有的|现有|现有的",
     "generated": "generated|auto-generated|autogenerated|compiled|build output|生成|自动生成|生成的",
@@ -140,22 +150,36 @@ NOUNS = {
     "remote": "remote|remotes|origin|github|gitlab|远程|远端|远程仓库",
     "worktree": "worktree|worktrees",
     "branch": "branch|branches|feature branch|分支",
-    "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
+    "workspace": "workspace|repositories|repos|project|repository|repo|working directory|working tree|project root"
     "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
     "documentation": "documentation|docs|readme|readmes|documentation files|docs files"
-    "|markdown files|readme files|文档",
-    "packages": "package|packages|dependency|dependencies|application's dependencies"
+    "|markdown files|readme files|summary documents|summary files|markdown docs|markdown documents"
+    "|md files|markdown file|documentation file|doc files|readme file|文档",
+    "packages": "package|packages|deps|dependency|dependencies|application's dependencies"
     "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
-    "other": "additional|third-party|extra|external|unapproved|额外的|第三方",
+    "other": "additional|third-party|third party|runtime|mandatory|heavy|top-level|extra|external|unapproved|额外的|第三方",
     "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
     "|merge request|merge requests|合并请求",
+    "issue": "issue|issues|github issue|github issues|gh issue|gitlab issues|工单",
+    "branch name": "branch name|branch names|branch naming",
+    "wildcard imports": "wildcard import|wildcard imports|star imports",
+    "default exports": "default export|default exports",
+    "inline styles": "inline style|inline styles",
+    "history": "history|git history|commit history|public history|published history|shared history",
+    "subject": "subject|subjects|subject line|subject lines|first line|summary line|commit subject line"
+    "|commit subject lines|commit subject|commit subjects|commit title|commit titles|message subject",
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
+    "drafts": "draft|drafts|as draft|as drafts|in draft mode|draft mode|draft prs|draft pull requests"
+    "|as draft prs|draft pr",
+    "bare": "bare",
     "git": "git",
+    "risky": "interactive|dangerous|long-running|blocking",
+    "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
     "artifacts": "artifact|artifacts|releases",
     "commands": "shell command|shell commands|command|commands|operation|operations|action"
     "|actions|命令|操作|指令",
@@ -174,7 +198,7 @@ NOUNS = {
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
     "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
-    "standard": "specification|spec|standard|convention|规范|标准",
+    "standard": "pattern|specification|spec|standard|convention|规范|标准",
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
@@ -184,11 +208,13 @@ NOUNS = {
     "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
-    "|conventional commits for",
+    "|conventional commits for|conventional commit style|conventional commits style"
+    "|conventional commit prefixes|conventional commits prefixes|conventional commit prefix"
+    "|conventional-commit style|conventional commit specification|conventional commit-style messages",
     "message": "commit message|commit message format|commit format|commit messages"
-    "|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits"
+    "|git commit messages|提交信息格式|to commits"
     "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
-    "trailer": "trailer|trailers|line|lines|footer|footers",
+    "trailer": "trailer|trailers|line|lines|line length|line lengths|单行|每行|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
     "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
     "|co-author lines|co-author trailer"
@@ -203,7 +229,8 @@ NOUNS = {
     "|聊天|对话",
 }
 PROGRAMS = frozenset(
-    "npm npx pnpm yarn bun uv pip pip3 pipenv poetry kubectl terraform wget curl".split()
+    "npm npx pnpm yarn bun uv pip pip3 pipenv poetry kubectl terraform wget curl pytest mypy ruff"
+    " rustfmt eslint prettier tsc cargo docker docker-compose vitest jest ninja cmake".split()
 )
 """Words without quotes that can only be the names of programs."""
 KINDS = {
@@ -213,14 +240,14 @@ KINDS = {
 }
 PLACES = {
     "in": "in|inside|within|under|below|inside of|下|中|里|内|里面|下面|以下|上",
-    "to": "to|on|onto|into|到|至",
+    "to": "to|on|upon|onto|into|到|至",
     "from": "from|at|从",
     "with": "with|via|using|by passing|以",
     "outside": "outside|outside of|外|以外|之外|外面|以外的|之外的|外的",
 }
 UNITS = {
     "words": "word|words|个词|词",
-    "characters": "character|characters|字|个字|字符|个字符",
+    "characters": "character|characters|char|chars|字|个字|字符|个字符",
     "lines": "line|lines|行",
     "sentences": "sentence|sentences|句|句话",
     "paragraphs": "paragraph|paragraphs|段",
@@ -229,7 +256,13 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|for package management|for dependency management|for package operations"
+    "filler": "do not forget to|don't forget to|not negotiable|not optional"
+    "|in conversation|in chat|in this conversation|in this chat|in current conversation"
+    "|without exception|without exceptions|with no exceptions"
+    "|use of|uses of|usage of|matching"
+    "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
+    "|in swift|in php"
+    "|for package management|for dependency management|for package operations"
     "|for logging|for debugging|in typescript"
     "|in python|in javascript|in rust|treat|as package manager"
     "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"

@@ -10,6 +10,7 @@ import attrs
 
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
+from hilum_checks.bare_names import bare_pattern
 
 OPEN = "⟦"
 CLOSE = "⟧"
@@ -72,7 +73,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     def set_apart(found: re.Match[str]) -> str:
         name = next(group for group in found.groups() if group is not None).strip()
         # "`.lng` files" are files with this ending.
-        is_ending = re.fullmatch(r"\.[a-z0-9]{1,8}", name) and not v.DOTTED.fullmatch(name)
+        is_ending = re.fullmatch(r"\.[a-z0-9]{1,12}", name) and not v.DOTTED.fullmatch(name)
         names.append(f"*{name}" if is_ending else name)
         return f"{OPEN}{len(names) - 1}{CLOSE}"
 
@@ -85,9 +86,12 @@ def split_rule(rule: str) -> list[Sentence] | str:
     # Emphasis is removed after quoted names are set apart, because names may contain ``*`` and
     # ``_``, and before bare paths, because a path may be in bold.
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
+    text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
+    text = re.sub(r"\bauto-?(commit|push|merge)\b", r"automatically \1", text)
+    text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
@@ -98,6 +102,9 @@ def _read(text: str, names: list[str]) -> Sentence:
     asides: list[str] = []
     edited = _EDIT_ASIDE.search(text)
     is_generated = edited and "generated" in text[: edited.end()]
+    stored = _COMMIT_ASIDE.search(text)
+    if stored:
+        return Sentence(tuple(_tokenize(f"do not commit {stored[1]}", names)), text)
     if edited and is_generated and not _doubt_pattern().search(text[: edited.start()]):
         return Sentence(tuple(_tokenize(f"do not hand-edit {edited[1]}", names)), text)
 
@@ -122,6 +129,12 @@ def _read(text: str, names: list[str]) -> Sentence:
         head,
     )
     head = _SOURCE.sub(r"\1", head)
+    head = _WORKING.sub("commit to ", head)
+    head = _KEPT_OUT.sub(r"never commit \1", head)
+    # "Never edit generated files such as ⟦0⟧" names some of them.
+    if re.search(r"\b(?:never|not|don't|no)\b", head):
+        head = re.sub(r",? (?:such as|like|including) (?=⟦)", " ", head)
+    head = re.sub(r" in (?:\.net|c#|c\+\+)(?!\w)", "", head)
     head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
     # "Before pushing, run `x` to catch errors".
     if head.startswith("before "):
@@ -134,7 +147,9 @@ def _read(text: str, names: list[str]) -> Sentence:
     # In "before committing, run `x`", the comma begins no reason.
     start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
     found = _reason_pattern().search(head, start)
-    if found:
+    # "Create a branch, run `x` before pushing": the order is no reason.
+    is_order = found and " before " in head[found.end() :]
+    if found and not (is_order and not _has_marker(_tokenize(head[: found.start()], names))):
         asides.append(head[found.end() :])
         head = head[: found.start()]
     found = _BREAK.search(head)
@@ -145,6 +160,10 @@ def _read(text: str, names: list[str]) -> Sentence:
     following = _read(rest, names)
     tokens = following.tokens
     labels = following.labels
+    is_demand = any(token.role == "MUST" for token in left) and len(left) > 1
+    if is_demand and not _has_marker(tokens) and ":" not in found[0] and "：" not in found[0]:
+        # "Branch names must start with `a/` - the pipeline needs it".
+        return Sentence(tuple(left), text, (*asides, rest))
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
         if any(token.role == "name" or token.word in _SUBJECTS for token in left):
@@ -157,11 +176,16 @@ def _read(text: str, names: list[str]) -> Sentence:
     elif _is_before(left):
         # "Before committing: `a`" names what must run.
         tokens = _put_order(left, tokens)
+    elif ":" in found[0] and _hint_pattern().match(rest) and _has_object(left):
+        # "Never push to `main`: always use a branch".
+        return Sentence(tuple(left), text, (*asides, rest))
     elif ":" in found[0] or "：" in found[0]:
-        is_verb_heading = all(token.role == "NOT" for token in left)
+        is_verb_heading = _is_verb_heading(left)
+        if _is_approval(left):
+            return Sentence((*_ASK_BEFORE, *tokens), text, (*asides, *following.asides), labels)
         if _has_marker(tokens) and not is_verb_heading:
             return Sentence(tuple(left), text, (*asides, rest))
-        tokens = (*left, *tokens) if is_verb_heading else _insert(left, tokens)
+        tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
     elif not (_is_choice(left) and _has_marker(tokens)):
         return Sentence(tuple(left), text, (*asides, rest))
     return Sentence(tokens, text, (*asides, *following.asides), labels)
@@ -174,26 +198,81 @@ _EDIT_ASIDE = re.compile(
     r"(?:(?:auto-?)?generated[^\w()]+)?(?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)"
     r"(?: it| them| directly| manually| by hand)*[)）]"
 )
+# "Keep secrets in `.env` (never commit)".
+_COMMIT_ASIDE = re.compile(
+    r"(⟦\d+⟧)\s*[(（](?:(?:git-?)?ignored[^\w()]+)?(?:do not|don't|never) commit(?: it| this)?[)）]$"
+)
 # What a file is generated from says nothing about the rule: "`a` is generated by `b` from `c`".
 _SOURCE = re.compile(
     r"\b((?:auto-?)?generated) (?:by|from|via|with|using)\b[^,.;:()—–]*?"
     r"(?=\s+[-–—]|[,;:—]|\s+and (?:must|should)\b|$)"
+)
+# "Keep ⟦0⟧ out of version control".
+_KEPT_OUT = re.compile(
+    r"\bkeep ([^,;]*⟦\d+⟧[^,;]*) out of (?:the )?(?:git|version control|source control|commits)\b"
+)
+# "Never work on `main`" is about commits.
+_WORKING = re.compile(
+    r"\b(?:work|develop)(?:ing)? (?:directly )?on (?=(?:the )?(?:⟦|main\b|master\b|develop\b))"
 )
 _SUBJECTS = ("conventional", "prefix", "message")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
-    return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
+    return any(
+        token.role in lexicon.MARKERS and token.role not in ("MUST", "AVOID") for token in tokens
+    )
 
 
 def _says_where(tokens: Sequence[Token]) -> bool:
     """Return whether a part names nothing and forbids nothing, although it says "only"."""
     roles = {token.role for token in tokens}
-    return roles & {*lexicon.MARKERS, "name"} <= {"ONLY", "MUST"} and "ONLY" in roles
+    markers = roles & {*lexicon.MARKERS, "name"}
+    # "Releases are made automatically - do not tag" says only why.
+    return (markers <= {"ONLY", "MUST"} and "ONLY" in roles) or markers == {"UNASKED"}
 
 
 _RUN = Token("verb", "run", "run")
+_NOT = Token("NOT", "NOT", "never")
+_ASK_BEFORE = (Token("ASK", "ASK", "ask"), Token("BEFORE", "BEFORE", "before"))
+# Words that say no more than "this" in a line above a list: "Never do any of these things:".
+_LIST_WORDS = frozenset(
+    "do doing perform performing take any of these things the following actions task change".split()
+)
+
+
+def _has_object(tokens: Sequence[Token]) -> bool:
+    roles = [token.role for token in tokens]
+    return "NOT" in roles and "verb" in roles and ("name" in roles or "branch" in roles)
+
+
+def _is_verb_heading(tokens: Sequence[Token]) -> bool:
+    """Return whether a part forbids what follows it, and says no more: "Never do this:"."""
+    rest = [
+        token
+        for token in tokens
+        if token.text not in _LIST_WORDS | lexicon.AGENTS and token.word != "it"
+    ]
+    return bool(rest) and all(token.role == "NOT" for token in rest)
+
+
+def _is_approval(tokens: Sequence[Token]) -> bool:
+    """Return whether a part asks for approval of what follows it: "Ask if a task requires:"."""
+    rest = [
+        token
+        for token in tokens
+        if token.role != "asking" and token.text not in _LIST_WORDS | lexicon.ASKING
+    ]
+    roles = [token.role for token in rest if token.word not in ("it", "commands")]
+    return roles in (
+        ["ASK"],
+        ["ASK", "BEFORE"],
+        ["ASK", "WHEN", "NEEDS"],
+        ["NEEDS", "ASK"],
+        ["MUST", "ASK", "BEFORE"],
+        ["ONLY", "WHEN", "ASK"],
+    )
 
 
 def _is_before(tokens: Sequence[Token]) -> bool:
@@ -227,7 +306,7 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     return (*left[:end], *right, *left[end:])
 
 
-_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*")
+_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*(?:\s+files?)?")
 
 
 @cache
@@ -236,7 +315,8 @@ def _reason_pattern() -> re.Pattern[str]:
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
         r"|this|use|run|prefer|including|instead|which (?:is|are)|so)\b)"
-        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
+        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b"
+        r"|as (?:it|they|these|this|that) (?:is|are|can|will|may|causes?|breaks?)\b"
         r"|so that\b)"
         r"|\s*(?:→|=>|->)\s*"
         r"|[，,]\s*(?=等待?(?:用户|我)(?:确认|同意|批准))|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
@@ -339,7 +419,9 @@ def _token(text: str, entry: lexicon.Entry | None) -> Token:
 @cache
 def _not_programs() -> re.Pattern[str]:
     program = "|".join(lexicon.PROGRAMS)
-    return re.compile(rf"(?:not|never|no) (?:{program})(?:(?:/|, | or | and |, or )(?:{program}))*")
+    return re.compile(
+        rf"(?:not|never|no) (?:{program})(?:(?:/|,| or| and|, or)(?: not)? ?(?:{program}))*"
+    )
 
 
 @cache
@@ -374,7 +456,7 @@ def _bare_name_pattern() -> re.Pattern[str]:
     absolute = r"~/[\w./-]*[\w/]|/(?:etc|usr|var|home|root|boot|opt)(?:/[\w./-]*[\w/])?"
     return re.compile(
         rf"(?<![\w`⟦/@.:-])({dotted}|\.[a-z0-9]{{1,8}}(?=\s+files?\b)|{in_folders}|\*\.[a-z0-9]{{1,10}}\b|{file}|{absolute}"
-        r"|--[a-z][a-z-]+[a-z])"
+        r"|--[a-z][a-z-]+[a-z]|node_modules/?)"
     )
 
 
@@ -409,7 +491,8 @@ def _doubt_pattern() -> re.Pattern[str]:
 @cache
 def _hint_pattern() -> re.Pattern[str]:
     return re.compile(
-        r"^(?:please |then |just |always |properly )?(?:use|prefer|work|type|run|call|edit|change|regenerate|generate|create"
+        r"^(?:please |then |just |always |properly |instead,? )*(?:use|handle|follow|rely|write"
+        r"|go through|stick|let|keep|wrap|rebuild|prefer|work|type|run|call|edit|change|regenerate|generate|create"
         r"|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
     )
 
@@ -420,13 +503,17 @@ def is_harmless(text: str) -> bool:
     text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
     # A reason limits nothing.
     text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r"^(?:as|since) (?:it|they|these|this|that) (?:can|will|may)\b", "", text)
     text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
     text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
     text = re.sub(
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )
     # Another prohibition makes no exception, nor do examples.
-    text = re.sub(r"^(?:and |also )*(?:never|do not|don't|must not)\b", "", text.strip())
+    prohibition = r"^(?:and |also )*(?:never|do not|don't|must not)\b"
+    text, number = re.subn(prohibition, "", text.strip())
+    if number:
+        return _limit_pattern().search(text) is None
     examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
     if re.match(examples, text):
         return _limit_pattern().search(text) is None

@@ -304,7 +304,8 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     for command in facts.commands:
         # Code is judged by what it says.
         for access in () if command.texts else command.effects.files:
-            if _may_create(constraint, access, facts):
+            # A program may create a file that must only not be edited by hand.
+            if not constraint.by_hand and _may_create(constraint, access, facts):
                 return f"it may create {access.path[:200]}"
     for command in facts.commands:
         for text in facts.texts_of(command):

@@ -73,6 +73,10 @@ PROGRAMS = frozenset(
     rails rake redis-cli rm rmdir rsync ruff ruby rustup scp sed serverless sh shred sls
     sqlite3 ssh su sudo supabase svn swift systemctl tar tee terraform terragrunt tofu
     truncate tsc tsx turbo twine uv uvx vagrant vercel vi vim vite vitest wget wrangler xargs
+    rg ripgrep fd ag trash eza tox nox pre-commit cmake ctest ninja meson mise gofumpt rustfmt
+    golangci-lint flake8 pylint isort pyright hatch pdm rye playwright cypress turbo biome oxlint
+    dprint stylelint pod fastlane adb flutter dart xcrun clang-format shellcheck hadolint deptry
+    markdownlint commitlint lefthook husky bazelisk buf sqlc task mage ty find cat
     xcodebuild yarn yum zsh apk cnpm tnpm dnf easy_install
     """.split()
 )
@@ -81,6 +85,7 @@ CERTAIN_PROGRAMS = frozenset(
     apt apt-get awk brew bunx chmod chown conda curl doas docker-compose emacs gcloud gsutil
     kubectl killall nano npm npx pip pip3 pipenv pipx pkill pnpm pnpx podman psql rm rmdir
     rsync scp sed ssh sudo systemctl terraform twine uvx vim wget yarn yum git gh cargo poetry
+    grep rustfmt gofmt mypy flake8 pylint clang-format
     heroku python2 python3 helm cnpm tnpm mvn dnf apk easy_install ansible-playbook terragrunt
     """.split()
 )
@@ -162,6 +167,14 @@ STAGE = phrases("git add|git stage|git update-index")
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
 PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
+ISSUE = phrases("gh issue create|glab issue create")
+CLOSE_ISSUE = phrases("gh issue close|glab issue close")
+CLOSE_PULL_REQUEST = phrases("gh pr close|glab mr close")
+DELETE_BRANCH = phrases("git branch -d|git branch -D|git push --delete|git push -d|git push :*")
+REWRITE_HISTORY = (*FORCE_PUSH, *phrases("git filter-branch|git filter-repo"))
+COMMENT = phrases("gh issue comment|gh pr comment|gh pr review|glab issue note|glab mr note")
+GITHUB_RELEASE = phrases("gh release create|glab release create")
+CLONE = phrases("git clone|gh repo clone")
 BRANCH = phrases("git checkout -b|git checkout -B|git switch -c|git switch -C")
 WORKTREE = phrases("git worktree add")
 DEV_SERVER = phrases(
@@ -171,6 +184,7 @@ DEV_SERVER = phrases(
 STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge")
+MERGE_BRANCH = phrases("git merge")
 TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
 INSTALL = phrases(
     "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv add"

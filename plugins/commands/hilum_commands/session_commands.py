@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import trio
@@ -120,11 +121,15 @@ class Commands:
         return await self._address(entry, Interpretation(prompt, attached=expanded.attached))
 
     @hookimpl
-    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    def on_tool_call(
+        self, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Awaitable[Verdict | None] | None:
         """Deny calls that the command that began the run does not allow."""
-        if tool.risk == "read":
-            return None
-        return await lazy.restrictions.judge_restricted_call(agent, call, tool)
+        if tool.risk == "read" or next(lazy.restrictions.find_restrictions(agent), None) is None:
+            return None  # no task is started, because few runs begin with such a command
+        verdict: Awaitable[Verdict | None]
+        verdict = lazy.restrictions.judge_restricted_call(agent, call, tool)
+        return verdict
 
     # --- inside -----------------------------------------------------------------------------------
 

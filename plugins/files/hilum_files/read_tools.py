@@ -210,11 +210,12 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
         size += len(rest)
         end = rest[-1:]
     is_whole = size == len(raw)
-    # The prefix prevents bytes inside the file from looking like a UTF-16 byte order mark.
-    check_text(b"-" + raw, path, os.fstat(file.fileno()).st_size)
+    if b"\0" in raw:
+        # The prefix prevents bytes inside the file from looking like a UTF-16 byte order mark.
+        check_text(b"-" + raw, path, os.fstat(file.fileno()).st_size)
     try:
         # If the line was cut, its last character may be incomplete.
-        text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=is_whole)
+        text = raw.decode() if is_whole else codecs.getincrementaldecoder("utf-8")().decode(raw)
     except UnicodeDecodeError as error:
         raise encoding_error(path, number, raw[error.start]) from None
     text = text.removesuffix("\n").removesuffix("\r")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,11 @@ def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
     Raises:
         ToolError: The path must be in the workspace, but neither the path nor its target is.
     """
+    # Each judgement resolves paths, and few of them are links.
+    with suppress(ToolError):
+        real = workspace.resolve_without_link(given)
+        if real is not None:
+            return [real]
     found: dict[Path, None] = {}
     failure: ToolError | None = None
     for follow in (True, False):

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import (
     AsyncIterator,
+    Awaitable,
     Callable,
     Collection,
     Iterable,
@@ -48,7 +49,12 @@ from hilum_guard.rules.tool_names import STANDARD, describe_tools
 from hilum_guard.sandbox import session_sandbox
 from hilum_guard.sandbox.bubblewrap import ENDED_EARLY
 from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
-from hilum_guard.secrets.result_redaction import ResultRedactor, explain_placeholder, read_path
+from hilum_guard.secrets.result_redaction import (
+    ResultRedactor,
+    explain_placeholder,
+    is_long,
+    read_path,
+)
 from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.workspace_guard import WorkspaceGuard
@@ -389,12 +395,29 @@ class Guard:
             await trio.to_thread.run_sync(self._redactor.remember_file, path)
 
     @hookimpl(trylast=True)
-    async def check_result(
+    def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
-    ) -> ToolResult | None:
+    ) -> Awaitable[ToolResult | None] | ToolResult | None:
         """Undo what a command left for other programs to run, and replace secrets in the result."""
         # The user's approval applied only to this call.
         self._used_secrets.pop((agent.name, call.id), None)
+        is_checked = self.workspace_guard.needs_check(agent, call, result)
+        if is_checked or ENDED_EARLY in result.text or is_long(result):
+            return self._check_result(agent, call, result)
+        # No task is started, because most results are short, and of tools that only read.
+        cleaned = self._redactor.redact_short_result(call, result)
+        path = read_path(call)
+        if cleaned is None or not path:
+            return cleaned
+        return self._remember_redacted(path, cleaned)
+
+    async def _remember_redacted(self, path: str, cleaned: ToolResult) -> ToolResult:
+        await trio.to_thread.run_sync(self._redactor.remember_file, path)
+        return cleaned
+
+    async def _check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> ToolResult | None:
         if ENDED_EARLY in result.text:
             # A kept result of trying the sandbox may no longer apply. If a command only printed
             # this sentence, the sandbox is tried once more, which does no harm.
@@ -404,7 +427,7 @@ class Guard:
         cleaned = await self._redactor.redact_result(call, checked or result)
         path = read_path(call)
         if cleaned is not None and path:
-            await trio.to_thread.run_sync(self._redactor.remember_file, path)
+            return await self._remember_redacted(path, cleaned)
         return cleaned or checked
 
     # --- secrets ----------------------------------------------------------------------------------

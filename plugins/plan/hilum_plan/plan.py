@@ -27,7 +27,7 @@ from hilum import (
     tool,
 )
 from hilum.errors import E_BAD_ARGS, unknown_name_error
-from hilum.events import CallDone, Event, PluginEvent
+from hilum.events import CallDone, Event, PluginEvent, RunEnded
 from msgspec import Meta
 
 from hilum_plan import questions, texts
@@ -161,7 +161,7 @@ class Plan:
         for _ in self._read_pages():
             await trio.lowlevel.checkpoint()
         self.report()
-        async for _ in self._session.events(self._seq):
+        async for _ in self._session.events(self._seq, kinds=(RunEnded,)):
             self.report()
 
     def report(self) -> None:

@@ -15,7 +15,7 @@ MAX_COMMANDS = 8
 """Maximum number of commands in a code block that completes a sentence."""
 _BEFORE = re.compile(
     r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*"
-    r"(?:commit|push|open|creat|submit|pull request|pr\b).*",
+    r"(?:commit|push|open|creat|submit|propos|send|merg|finaliz|pull request|pr\b).*",
     re.IGNORECASE,
 )
 _CHECKLIST = re.compile(
@@ -29,14 +29,33 @@ _ITEM = re.compile(
 )
 
 
-@cache
-def _verb_headings() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:always )?ask (?:me |the user )?first|ask before|never(?: do)?"
-        r"|donts|don'ts|do not|don't|must not|must never|forbidden"
-        r"|禁止|严禁|不要|绝不|不得",
-        re.IGNORECASE,
-    )
+# What a heading says about the items below it, without the words that say no more.
+_VERBS = {
+    "never": "never|not|don't|dont|don'ts|donts|cannot|forbidden|prohibited|disallowed|banned"
+    "|must not|must never|not allowed|not permitted|禁止|严禁|不要|绝不|不得",
+    "ask before": "ask|ask first|ask before|stop ask|require approval|requires approval"
+    "|approval required|need approval|needs approval|requires confirmation|requires permission",
+}
+_PLAIN_WORDS = frozenset(
+    """
+    a the you agents agent ai me user human always do doing to and things what following these
+    actions items list absolutely strictly explicit hard changes that
+    """.split()
+)
+# An item that says what to do instead is not forbidden.
+_INSTEAD = re.compile(
+    r"\W*(?:always|must|do|ensure|make sure|prefer|instead|only|should)\b|.*[✅✔]", re.IGNORECASE
+)
+
+
+def _find_verb(heading: str) -> str:
+    """Return "never" or "ask before" for a heading that says this of the items below it."""
+    # "Dos & don'ts" says both.
+    if re.search(r"[&+/]|\bdo(?:'?s)? and\b", heading.lower()):
+        return ""
+    words = re.sub(r"\([^()]*\)|[^\w\s'-]", " ", heading.lower()).split()
+    plain = " ".join(word for word in words if word not in _PLAIN_WORDS)
+    return next((verb for verb, forms in _VERBS.items() if plain in forms.split("|")), "")
 
 
 def _list_commands(content: str) -> str:
@@ -49,6 +68,12 @@ def _list_commands(content: str) -> str:
     )
     commands = [part.strip() for line in lines if line for part in line.split("&&")]
     return ", ".join(f"`{each}`" for each in commands) if len(commands) <= MAX_COMMANDS else ""
+
+
+_STEP = re.compile(
+    r"(?!.*\boptional)(?:\[[ x]\] )?(?:run|execute|ensure|make sure|verify|format|lint|`[^`]+` (?:must )?pass)",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -70,13 +95,17 @@ def name_order(heading: str) -> str:
     return re.sub(r"(?i)^run ", "", plain) if _BEFORE.fullmatch(plain) else ""
 
 
-def complete_sentence(sentence: str, heading: str, content: str = "") -> Iterator[str]:
+def complete_sentence(
+    sentence: str, heading: str, content: str = "", *, is_item: bool = True
+) -> Iterator[str]:
     """Yield possible meanings of a sentence under a heading, beginning with the sentence itself.
 
     Args:
         sentence: The rule, on one line.
         heading: The innermost heading above the rule; empty for none.
         content: The rule with its code blocks.
+        is_item: Whether the rule is in a list or a table. A paragraph after a list may say what to
+            do instead.
     """
     yield sentence
     listed = _list_commands(content)
@@ -88,10 +117,13 @@ def complete_sentence(sentence: str, heading: str, content: str = "") -> Iterato
         yield item[1]
     if order and (item or (listed and not sentence)):
         yield f"{order}: {item[1] if item else listed}"
-    plain = re.sub(r"[^\w\s'.`/-]", "", heading.replace("\u2019", "'")).strip(" .:-")
-    if _verb_headings().fullmatch(plain):
-        plain = re.sub(r"(?i)^never do$|^don'?ts$", "never", plain)
-        yield f"{plain}: {sentence}"
+    elif order and _STEP.match(sentence):
+        yield f"{order}, {sentence}"
+    heading = heading.replace("\u2019", "'")
+    verb = _find_verb(heading) if is_item else ""
+    if verb and not _INSTEAD.match(sentence):
+        yield f"{verb}: {sentence}"
+    plain = re.sub(r"[^\w\s'.`/-]", "", heading).strip(" .:-")
     files = set(re.findall(r"(?<![\w-])[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))
     # With two files, it would be unclear which one the sentence is about.
     if len(files) == 1:

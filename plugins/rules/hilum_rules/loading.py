@@ -104,6 +104,15 @@ class Loader:
             for key, parsed in list(self._parsed.items())
         )
 
+    def is_surely_unchanged(self, most: int) -> bool:
+        """Return whether the status of at most some files shows that none has changed."""
+        if len(self._stamps) > most or len(self._parsed) > most:
+            return False
+        for parsed in self._parsed.values():
+            if isinstance(parsed, ParsedFile) and parsed.may_have_changed:
+                return False
+        return all(read_stamp(path) == before for path, before in self._stamps.items())
+
     def _differs(self, key: tuple[Path, str]) -> bool:
         """Return whether a file's contents have changed since it was parsed."""
         known = self._parsed[key]
@@ -231,7 +240,9 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
 
     compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
-        for sentence in complete_sentence(rule.sentence, heading, rule.content)
+        for sentence in complete_sentence(
+            rule.sentence, heading, rule.content, is_item=rule.depth >= 0
+        )
     ]
     enforced = [each for each in compiled if each.check is not None]
     if not enforced:

@@ -44,7 +44,7 @@ class Draft:
         line: The line in the file, from 1.
         titles: The headings above the draft, outermost first.
         lead: The line that introduces the draft's list, such as ``You must never:``.
-        depth: The nesting depth in lists.
+        depth: The nesting depth in lists; -1 outside lists and tables.
         enforce: The ``enforce:`` lines that belong to the draft.
         is_row: Whether the draft is a row of a table.
     """
@@ -299,7 +299,7 @@ class _DraftBuilder:
         if block.kind != "text":
             leads = [self.lead, *(text for _, text in self.item_leads)]
             lead = "\n".join(filter(None, leads))
-        depth = block.level if block.kind == "item" else 0
+        depth = {"item": block.level, "row": 0}.get(block.kind, -1)
         titles = tuple(text for _, text in self.titles)
         is_row = block.kind == "row"
         self.drafts.append(Draft(block.text, block.line, titles, lead, depth, is_row=is_row))

@@ -121,7 +121,7 @@ def _format_rule(number: str, rule: Rule) -> str:
     if rule.check is not None:
         mark = "[enforced] "
     first, *rest = rule.content.split("\n")
-    margin = "  " * min(rule.depth, MAX_INDENT)
+    margin = "  " * min(max(rule.depth, 0), MAX_INDENT)
     lines = [f"{margin}{number} {mark}{first}"]
     lines += [f"{margin}  {line}" if line else "" for line in rest]
     return "\n".join(lines)

@@ -85,7 +85,7 @@ class Rule(msgspec.Struct, frozen=True):
         line: The line number in that file, from 1.
         folder: The folder that the rules govern, relative to the workspace; ``.`` for all folders.
         lead: The line that introduces the rule's list, for example ``You must never:``.
-        depth: The nesting depth in lists.
+        depth: The nesting depth in lists; -1 outside lists and tables.
         enforce: The ``enforce:`` lines that belong to the rule.
         check: The check that enforces the rule; ``None`` if the rule is advice.
         why: Why the rule is enforced or is only advice.

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -40,6 +41,12 @@ MAX_LISTED = 200
 MAX_FOLDERS = 400
 """Maximum number of nested folders without rules to watch; the most recently used are kept."""
 MAX_TOUCHED = 10 * MAX_FOLDERS
+MAX_QUICK_STAMPS = 64
+"""Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs."""
+MAX_QUICK_SECONDS = 0.01
+"""After a look that takes longer, the looks move to a thread: the files may be on a network."""
+SLOW_SECONDS = 10.0
+"""Seconds until another look in the event loop, because the machine may only have been busy."""
 MAX_TEXT = 50_000
 """Maximum number of characters to search for file names in a prompt."""
 
@@ -89,6 +96,7 @@ class RuleStore:
         self._in_play: set[str] = set()
         self._touched: dict[str, None] = {}
         self._stamps: dict[Path, Stamp | None] = {}
+        self._slow_until = 0.0
         self._specs: dict[tuple[str, ...], GitIgnoreSpec] = {}
 
     @cached_property
@@ -105,6 +113,24 @@ class RuleStore:
         before = self.snapshot.bundle.source_hash
         self._load()
         return self.snapshot.bundle.source_hash != before
+
+    def is_surely_unchanged(self) -> bool:
+        """Return whether a look at a few files shows that nothing has changed.
+
+        The look takes microseconds, so that it may happen in the event loop. If there are many
+        files, if one of them must be read, or if the file system was slow before, the result is
+        ``False``, and ``refresh`` must look in a thread.
+        """
+        began = time.monotonic()
+        if began < self._slow_until or len(self._stamps) > MAX_QUICK_STAMPS:
+            return False
+        is_unchanged = all(read_stamp(path) == before for path, before in self._stamps.items())
+        if is_unchanged and self.snapshot.files:
+            is_unchanged = self.loader.is_surely_unchanged(MAX_QUICK_STAMPS)
+        ended = time.monotonic()
+        if ended - began > MAX_QUICK_SECONDS:
+            self._slow_until = ended + SLOW_SECONDS
+        return is_unchanged
 
     def _has_changed(self) -> bool:
         """Return whether the names in a folder, or a file's contents, have changed."""
@@ -264,15 +290,33 @@ class RuleStore:
         """
         paths = list(paths)
         new = [path for path in paths if path not in self._touched]
-        self._touched |= dict.fromkeys(new)
-        while len(self._touched) > MAX_TOUCHED:
-            del self._touched[next(iter(self._touched))]
+        self._remember(new)
         before = self.snapshot.bundle.source_hash
         if self._add_folders(paths):
             self._load()
         elif self._put_into_play(self.snapshot.files, new):
             self.snapshot = self._with_bundle(self.snapshot)
         return self.snapshot.bundle.source_hash != before
+
+    def touch_known(self, paths: Iterable[str]) -> bool:
+        """Record files whose use cannot change the active rules, in the event loop.
+
+        Returns:
+            Whether this was possible; otherwise, ``touch`` must be called in a thread.
+        """
+        paths = list(paths)
+        is_slow = time.monotonic() < self._slow_until
+        if is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting():
+            return False
+        if any(next(self._new_folders(path), None) is not None for path in paths):
+            return False
+        self._remember(paths)
+        return True
+
+    def _remember(self, paths: Iterable[str]) -> None:
+        self._touched |= dict.fromkeys(paths)
+        while len(self._touched) > MAX_TOUCHED:
+            del self._touched[next(iter(self._touched))]
 
     def _add_folders(self, paths: Iterable[str]) -> bool:
         """Examine the folders of the given paths; return whether a new folder has rules."""
@@ -301,17 +345,21 @@ class RuleStore:
 
     def _put_into_play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
         """Activate files that are used or whose globs match; return whether any were activated."""
-        waiting = [
-            file
-            for file in files
-            if file.mode is not Mode.ALWAYS and file.path not in self._in_play
-        ]
+        waiting = self._list_waiting(files)
         before = len(self._in_play)
         for path in paths if waiting else ():
             for file in waiting:
                 if path == file.path or self._matches(file, path):
                     self._in_play.add(file.path)
         return len(self._in_play) > before
+
+    def _list_waiting(self, files: Iterable[RulesFile] | None = None) -> list[RulesFile]:
+        """Return the files that become active when they are used; by default, of all files."""
+        return [
+            file
+            for file in (self.snapshot.files if files is None else files)
+            if file.mode is not Mode.ALWAYS and file.path not in self._in_play
+        ]
 
     def name(self, text: str) -> bool:
         """Activate files that a text names as ``@name``; return whether any were activated."""

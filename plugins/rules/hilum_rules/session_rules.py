@@ -269,8 +269,17 @@ class Rules:
         self._store.touch(self._inside([*opened, *words]))
 
     @hookimpl
-    async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
+    def build_prompt_layer(
+        self, agent: Agent
+    ) -> list[Layer] | Awaitable[list[Layer] | None] | None:
         """Return the rules as prompt layers. A change on disk takes effect in this turn."""
+        is_known = agent.name in self._restored and not self._lock.locked()
+        # A task and a thread for each turn would cost more than the look itself.
+        if is_known and self._store.is_surely_unchanged():
+            return self._make_layers(reloaded=False)
+        return self._refresh_layers(agent)
+
+    async def _refresh_layers(self, agent: Agent) -> list[Layer] | None:
         if agent.name not in self._restored:
             # A resumed conversation uses rules in nested folders that no call in this process has
             # named.
@@ -278,7 +287,9 @@ class Rules:
             known = _known_files(agent)
             if known:
                 await self._run_in_thread("resumed", self._store.touch, known)
-        reloaded = await self._run_in_thread("changed", self._store.refresh)
+        return self._make_layers(reloaded=await self._run_in_thread("changed", self._store.refresh))
+
+    def _make_layers(self, *, reloaded: bool) -> list[Layer] | None:
         snapshot = self._store.snapshot
         self.session.note(
             "rules.policy_check", reloaded=reloaded, source_hash=snapshot.bundle.source_hash
@@ -296,15 +307,21 @@ class Rules:
     # --- what is enforced -------------------------------------------------------------------------
 
     @hookimpl
-    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    def on_tool_call(
+        self, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Awaitable[Verdict | None] | None:
         """Judge a call by the active rules.
 
         The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
-        if not named and not self._enforced():
-            return None
-        return await self._run_in_thread("touched", self._judge, agent, call, tool, named)
+        if not self._enforced():
+            if not named:
+                return None
+            # Most calls use a folder that was used before, and need no thread.
+            if not self._lock.locked() and self._store.touch_known(self._inside(named)):
+                return None
+        return self._run_in_thread("touched", self._judge, agent, call, tool, named)
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)

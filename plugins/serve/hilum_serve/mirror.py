@@ -108,10 +108,17 @@ class MirrorReader(Reader):
         mirror: The mirror.
         after: Number of the last event that the caller already knows.
         deltas: Whether to return output while it arrives.
+        kinds: The kinds of events to return; all if empty.
     """
 
-    def __init__(self, mirror: Mirror, after: int, deltas: bool) -> None:
-        super().__init__(mirror.journal, after, deltas)
+    def __init__(
+        self,
+        mirror: Mirror,
+        after: int,
+        deltas: bool,
+        kinds: tuple[type[ev.Event], ...] = (),
+    ) -> None:
+        super().__init__(mirror.journal, after, deltas, kinds)
         self._mirror = mirror
 
     def __aiter__(self) -> MirrorReader:

@@ -114,9 +114,15 @@ class RemoteSession:
         """The scopes and tool names that users approved for the rest of the session."""
         return frozenset(self._mirror.grants)
 
-    def events(self, after: int = 0, *, deltas: bool = False) -> MirrorReader:
+    def events(
+        self,
+        after: int = 0,
+        *,
+        deltas: bool = False,
+        kinds: tuple[type[ev.Event], ...] = (),
+    ) -> MirrorReader:
         """Read the session's events in order, from any point; see ``Session.events``."""
-        return MirrorReader(self._mirror, after, deltas)
+        return MirrorReader(self._mirror, after, deltas, kinds)
 
     async def _follow(self, last: int, task_status: trio.TaskStatus[None]) -> None:
         """Follow the event stream, and report once that the events up to now have arrived."""

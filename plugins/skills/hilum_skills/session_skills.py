@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,12 @@ MAX_RESOURCE = 10_000
 # than 20,000.
 MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8
+# Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs.
+MAX_QUICK_LOOKS = 64
+# After a look that takes longer, the looks move to a thread: the files may be on a network.
+MAX_QUICK_SECONDS = 0.01
+# Seconds until another look in the event loop, because the machine may only have been busy.
+SLOW_SECONDS = 10.0
 # Maximum number of skills to list in an error for the model.
 MAX_NAMED = 50
 
@@ -69,6 +76,7 @@ class Skills:
         self._reported: set[str] = set()
         self._reported_failures: set[str] = set()
         self._lock = trio.Lock()
+        self._slow_until = 0.0
         # Layers are cached, because otherwise all skills would be formatted again for every agent
         # and prompt.
         self._layers: dict[tuple[bool, prompt_layers.Limits], list[Layer]] = {}
@@ -80,9 +88,7 @@ class Skills:
         # Agents may build their prompts at the same time, but only one agent scans.
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(has_changed, self.catalog, root):
-                # A fetch that fails after the session has started does not change a watched file.
-                if not self._failed.keys() <= self._reported_failures:
-                    self._report()
+                self._report_failures()
                 return
             had = bool(self.catalog.enabled())
             self.catalog = await trio.to_thread.run_sync(
@@ -98,6 +104,27 @@ class Skills:
                 # skills.
                 self._session.tools_changed()
 
+    def _report_failures(self) -> None:
+        # A fetch that fails after the session has started does not change a watched file.
+        if not self._failed.keys() <= self._reported_failures:
+            self._report()
+
+    def _is_surely_unchanged(self) -> bool:
+        """Return whether a look at a few files, in the event loop, shows that nothing changed."""
+        began = time.monotonic()
+        if began < self._slow_until or self._lock.locked():
+            return False
+        if len(self.catalog.watched) > MAX_QUICK_LOOKS:
+            return False
+        # With skills of a project, the look reads the file with the trusted folders.
+        if not self.catalog.stamp or self.catalog.stamp[0] is not None:
+            return False
+        is_changed = has_changed(self.catalog, self._session.workspace.root)
+        ended = time.monotonic()
+        if ended - began > MAX_QUICK_SECONDS:
+            self._slow_until = ended + SLOW_SECONDS
+        return not is_changed
+
     async def read(self, name: str) -> str | None:
         """Return the instructions of a skill and the list of its other files.
 
@@ -112,9 +139,19 @@ class Skills:
     # --- hooks ------------------------------------------------------------------------------------
 
     @hookimpl
-    async def build_prompt_layer(self, agent: Agent) -> list[Layer]:
+    def build_prompt_layer(self, agent: Agent) -> list[Layer] | Awaitable[list[Layer]]:
         """Return the layers with the enabled skills that the agent may use."""
-        await self.refresh()
+        # A task and a thread for each turn would cost more than the look itself.
+        is_unchanged = self._is_surely_unchanged()
+        if is_unchanged:
+            self._report_failures()
+            if not self.catalog.enabled():
+                return []
+        return self._build_layers(agent, refresh=not is_unchanged)
+
+    async def _build_layers(self, agent: Agent, *, refresh: bool) -> list[Layer]:
+        if refresh:
+            await self.refresh()
         if not self.catalog.enabled():
             return []
         usable = any(tool.name == "use_skill" for tool in agent.tools())

@@ -427,3 +427,75 @@ async def test_locks_are_given_in_one_order_and_kept_as_long_as_they_are_used(
     del held
     assert len(locks._held) == 0
     assert len(known) == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "plain",
+        "folder",
+        "folder/inner",
+        "folder/../plain",
+        "folder/..",
+        ".",
+        "missing",
+        "missing/inner",
+        "plain/inner",
+        "to_folder/inner",
+        "to_folder/missing",
+        "to_file",
+        "to_folder",
+        "dangling",
+        "loop",
+        "out",
+        "out/inner",
+        "~/x",
+        "/etc/passwd",
+        "/proc/self/environ",
+    ],
+)
+def test_one_resolution_serves_both_forms_of_a_path_that_is_no_link(tmp_path, path) -> None:
+    """Where it gives a path, following the last link or not gives the same."""
+    root = tmp_path / "root"
+    (root / "folder").mkdir(parents=True)
+    (root / "plain").write_text("x")
+    (root / "folder" / "inner").write_text("x")
+    for name, target in (
+        ("to_file", "plain"),
+        ("to_folder", "folder"),
+        ("dangling", "nowhere"),
+        ("loop", "loop"),
+        ("out", "/etc"),
+    ):
+        (root / name).symlink_to(target)
+    workspace = Workspace(root)
+
+    def resolve(follow: bool) -> Path | str:
+        try:
+            return workspace.resolve(path, follow=follow)
+        except PathError as error:
+            return error.code
+
+    try:
+        found = workspace.resolve_without_link(path)
+    except PathError:
+        assert isinstance(resolve(follow=False), str)
+        return
+    if found is None:
+        assert (root / path).is_symlink()
+    else:
+        assert resolve(follow=True) == resolve(follow=False) == found
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "//proc/self/environ", "/proc", "//proc"])
+@pytest.mark.parametrize("follow", [True, False])
+def test_processes_stay_outside_even_if_everything_is_inside(path: str, follow: bool) -> None:
+    """However the path is spelled, and although every path is below the root."""
+    with pytest.raises(PathError):
+        Workspace("/").resolve(path, follow=follow)
+
+
+def test_a_root_of_which_another_name_begins_the_same_is_not_its_root(workspace: Workspace) -> None:
+    """``proj-evil`` begins with ``proj``, and is beside it."""
+    with pytest.raises(PathError):
+        workspace.resolve(f"{workspace.root}-evil/main.py")

@@ -100,13 +100,11 @@ Never edit `a.py` unless the schema changes.
 Never edit `a.py`. Exceptions: typos.
 Never edit `a.py` (unless it is broken).
 Never edit `migrations/`, but new files are fine.
-Do not edit `a.py` or run tests.
 Do not change `README.md` formatting.
 Do not modify `tests/` to make them pass.
 Do not rename `foo.py` to `bar.py`.
 Never add dependencies to `package.json`.
 Never put secrets in `config.yaml`.
-Never commit `.env`.
 Never use `eval`.
 Never call `exit`.
 Don't use `find`.

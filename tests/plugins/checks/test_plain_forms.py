@@ -143,13 +143,123 @@ ENFORCED = {
     "Do not change the application's dependencies without approval.": "asks before the command `pip install`",
     "You must only create documentation files if explicitly requested by the user.": "asks before creating *.md",
     "Never modify CI workflows without approval": "asks before writing .github/workflows/**",
+    # lists of which only some things are understood
+    "Never use bare `python` or `pip`.": "refuses the command `pip`",
+    "Never commit secrets or `.env` files": "refuses the command `git add * .env`",
+    "Never push to `main`, edit `a.py`, or guess.": "refuses the command `git push`",
+    "Do not edit `a.py`, `b.py` or anything generated": "refuses writing a.py, b.py by hand",
+    "Never edit, stage, or commit `a.py`.": "refuses writing a.py, the command `git add * a.py`",
+    "Do not use em dashes or promotional filler.": "refuses writing text that matches /—/",
+    "Never run `npm publish`, register runners, or join networks": "refuses the command `npm publish`",
+    # files that are not committed
+    "Do not commit files under `specs/`.": "refuses the command `git add * specs`",
+    "Never commit `build/` output.": "refuses the command `git add * build`",
+    "请勿提交 `.env`": "refuses the command `git add * .env`",
+    "Output goes to `target/`; never commit that directory.": "refuses the command `git add * target`",
+    "`master` is the default branch — never commit directly to it.": "refuses the command `git commit`",
+    "Never commit `fdescribe` or `fit`.": "refuses writing text that matches /(?m:^",
+    # what must run before, among other instructions
+    "Always run `cargo test` before pushing and write down what was odd.": "refuses the command `git push`",
+    "Create a branch, run `make test` before opening a PR.": "refuses the command `gh pr create`",
+    "Run `make lint` before every commit to keep the style consistent.": "refuses the command `git commit`",
+    "Format code with `ruff format` before committing.": "refuses the command `git commit`",
+    "Before committing, make sure `tools/format.js` is run to format your code": "refuses the command `git commit`",
+    "Before submission, all changes must pass local checks: `make lint`, `make test`": "refuses the command `gh pr create`",
+    "Run `make test` before committing. If it fails, look at the log.": "refuses the command `git commit`",
+    # instructions before a prohibition
+    "Create a branch, never push to `main`.": "refuses the command `git push`",
+    "ONLY use uv, NEVER pip": "refuses the command `pip`",
+    "Package manager: pnpm (NOT npm, NOT yarn)": "refuses the command `npm` or `yarn`",
+    # issues, branches, history
+    "Never create an issue.": "refuses the command `gh issue create`",
+    "Never create issues or PRs.": "refuses the command `gh issue create` or `glab issue create` or `gh pr create`",
+    "Do not close pull requests.": "refuses the command `gh pr close`",
+    "Never delete branches.": "refuses the command `git branch -d`",
+    "Never rewrite published history.": "refuses the command `git push --force`",
+    "Branch names must start with `claude/`": "refuses the command `git checkout -b` or `git checkout -B` or `git switch -c`",
+    "Do not `git commit` anything unless instructed to do so.": "asks before the command `git commit`",
+    "Never make any commits or pushes without first requesting if you can.": "asks before the command `git commit`",
+    "Avoid adding new top-level packages without discussion.": "asks before the command `pip install`",
+    "NEVER use --no-verify when committing.": "refuses the command `--no-verify`",
+    # commit messages
+    "Keep commit subjects under ~72 characters.": r"refuses a commit message that matches /\A[^\n]{73,}/",
+    "Commit subjects use an area prefix: `render:`, `docs:`": "refuses a commit message that does not match",
+    "Follow Conventional Commits with imperative summaries.": "refuses a commit message that does not match",
+    # code
+    "Never use `.unwrap()` except in tests - always handle errors": r"refuses writing text that matches /\.unwrap\(/, except",
+    "No emojis, in code, docs, commits, or issues.": r"refuses writing text that matches /\p{Emoji",
+    "No default exports": "refuses writing text that matches /(?m:^",
+    "Don't leave `console.log` statements.": "refuses writing text that matches",
+    "Never use bare `except:`": "refuses writing text that matches /(?m:^",
+    "No `@author` tags, no wildcard imports": "refuses writing text that matches /@author",
+    "Do not mix in npm or yarn.": "refuses the command `npm` or `yarn`",
+    "Always use pnpm for package management.": "refuses the command `npm` or `yarn`",
+    "Never run `cargo test` without `--workspace`.": "refuses the command `cargo test`, except",
+    "Don't use interactive commands (`git rebase -i`, `git add -i`).": "refuses the command `git rebase -i`",
+    "Never install packages with pip; use `uv add`.": "refuses the command `pip install`",
+    # what pull requests and commits must have
+    "PRs must pass `make ci` before merge.": "refuses the command `gh pr merge`",
+    "All PRs must pass `cargo fmt --check` and `cargo clippy`.": "refuses the command `gh pr create`",
+    "`make style` should be run as the final step before opening a PR": "refuses the command `gh pr create`",
+    "All commits must be signed off (`git commit -s`).": "refuses the command `git commit`, except",
+    "Commits must include a `Signed-off-by` line.": "refuses the command `git commit`, except",
+    # approval
+    "Wait for explicit user confirmation before running `git push`.": "asks before the command `git push`",
+    "Ask before: deleting files, adding deps, pushing.": "asks before deleting files",
+    "Ask first: new dependencies, schema changes": "asks before the command `pip install`",
+    "Stop and ask the user if any task requires: pushing to `main`": "asks before the command `git push`",
+    "Do not deploy, publish, or release without approval.": "asks before the command `npm publish`",
+    "Do not create commits, branches, or PRs unless told.": "asks before the command `git commit`",
+    # what a name is, in another part of the rule
+    "Leave `vendor/` untouched.": "refuses writing vendor",
+    "Keep secrets in `.env` (never commit).": "refuses the command `git add * .env`",
+    "Generated files live in `src/gen/`; do not edit by hand.": "refuses writing src/gen by hand",
+    "Never push to `main`: always use a branch.": "refuses the command `git push`",
+    # commands and code without quotes
+    "Run cargo fmt and cargo clippy before committing.": "refuses the command `git commit`",
+    "Never run npm install.": "refuses the command `npm install`",
+    "Do not use git add -A.": "refuses the command `git add -A`",
+    "Never use console.log in production code.": "refuses writing text that matches",
+    "Do not use Directory.SetCurrentDirectory in tests as it can cause side effects.": "refuses writing text",
+    "Do not add `UseBase()` in .NET.": "refuses writing text that matches",
+    # branches, drafts, lines
+    "Never work on `main`.": "refuses the command `git commit`",
+    "Always open PRs as drafts.": "refuses the command `gh pr create`, except",
+    "Lines must not exceed 100 characters.": r"refuses writing text that matches /(?m:^[^\n]{101,})",
+    "Always use `php artisan make:*` with `--no-interaction` to create new files": "refuses the command",
+    "The workflow handles it automatically — do not create a GitHub release.": "refuses the command `gh release create`",
+    "These rules are not negotiable: **Commits**: conventional-commit messages": "refuses a commit message",
+    "Name tests well. For slow code, add data. Keep it small. Run `make x` before pushing.": "refuses the command `git push`",
+    "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command `git push --force`",
+    # files, imports and words around them
+    "Keep `.env` files out of git.": "refuses the command `git add * .env`",
+    "Do NOT commit Markdown files (`.md` files)": "refuses the command `git add * *.md`",
+    "Never edit lock files by hand.": "refuses writing",
+    "Never edit snapshots by hand.": "refuses writing *.snap",
+    "Never create files outside `src/`.": "refuses creating files by hand, except src",
+    "Never modify the `legacy/` module.": "refuses writing legacy",
+    "Never import from `lodash`.": "refuses writing text that matches /(?m:(?:^",
+    "No relative imports.": "refuses writing text that matches /(?m:^",
+    "Never add `// eslint-disable` comments.": "refuses writing text that matches",
+    "Do not run long-running commands such as `npm run dev`.": "refuses the command `npm run dev`",
+    "Don't forget to run `yarn format` before committing.": "refuses the command `git commit`",
+    "Make sure that `make lint` is clean before merging.": "refuses the command `gh pr merge`",
+    "No commits to `main` without a PR.": "refuses the command `git commit`",
+    "Do not auto-commit.": "asks before the command `git commit`",
+    "Follow the existing Conventional Commit pattern (`fix(auth): …`).": "refuses a commit message",
+    # other words for approval
+    "Push only with explicit approval.": "asks before the command `git push`",
+    "Only push on request.": "asks before the command `git push`",
+    "Never push before I approve.": "asks before the command `git push`",
+    "Do not commit unless directed.": "asks before the command `git commit`",
+    "Never push without approval in this chat.": "asks before the command `git push`",
+    "Do not generate documentation unless asked.": "asks before creating *.md",
     # other sentences that limit nothing
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
     "Use `// Act` comments when helpful. Never add `// Arrange`.": "refuses writing text that matches",
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
 }  # fmt: skip
-ADVICE = """Never use bare `python` or `pip`.
-Never run `npx prisma generate` standalone.
+ADVICE = """Never run `npx prisma generate` standalone.
 Never run `git reset --hard` on VPS without backing up `a.db` first
 Do not run `npm run dev` in `web/`.
 Never amend commits after hook failures
@@ -158,7 +268,6 @@ Don't edit `a.py`, edit `b.py`.
 Don't edit `a.py` and run `make gen`.
 Don't edit `index.html` between the BUILD markers.
 Only edit `en.json` directly — other locales are Crowdin-sourced.
-Do not commit files under `specs/`.
 Do not commit changes to `package-lock.json`.
 Never create tests in `src/`.
 Don't add `console.log` to `a.ts`.
@@ -194,12 +303,10 @@ Never use `eval()` when parsing input.
 使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
 禁止硬编码密钥
 不要顺手修改任务无关文件
-请勿提交 `.env`
 禁止在没有 Spec 的情况下新增页面
 Use `Logger` in services (not `console.log`).
 `time.monotonic()` for durations, not `time.time()`.
 `npm test`, not `npm t`
-Never commit secrets or `.env` files
 Don't use `setTimeout` in components.
 Use `time_machine` for slow tests. Do not use `datetime.now()`.
 In tests, mocks are fine. Never use `any`.
@@ -227,6 +334,150 @@ Do not update dependencies.
 Avoid `DB::`; prefer `Model::query()`.
 Never reset the database.
 Never run `npm test` with `--watch` in CI
+Never add names for `a/` or `b/`.
+Never include names in pull requests, commits, or code.
+Never use `foo()`, `bar()`, or helpers in tests.
+Never edit `a.py`, but new files are fine.
+Do not use `a.py` or other files without need.
+No docs, emojis or commits in issues.
+Never push directly to `OWNER/repo`.
+Run `make x` before committing, in `web/`.
+Run `make x` before committing, especially for large changes.
+Keep subjects under 5 words.
+Avoid `git add -A`.
+Emails must have subjects under 72 characters.
+Follow Conventional Commits where possible.
+PR titles must follow Conventional Commits with a scope.
+Branch names like `feature/x` are fine.
+Logs go to `a.log` and `b.log`; never commit it.
+Components import from `x`, never from `y`.
+Commit message form: `<JIRA-ID>: <description>`
+Never use `--no-verify` when a hook is broken.
+When planning, write notes. Do not run `git commit`.
+Do not mix `npm` and `yarn`.
+ALWAYS: `uv` (lowercase)
+Never edit `a.py` in `b/`, or `c.py`.
+Ask before: anything.
+Always use `uv run` for scripts.
+PRs must pass review.
+Wait for `make test` before pushing.
+Never commit it.
+Use `rg` instead of `grep`.
+Logs are in `a.log`. Users may not push it.
+You must make test data before committing.
+We run npm test in the pipeline.
+Never work on `legacy/`.
+Users must not work on drafts.
+Tests go to the server; go test it.
+Do not import from `../b`.
+Run checks such as `make lint` before committing.
+Do not create modules in `src/`.
+Do not update packages in `package.json`.
+No commits to `main` without tests.
+Git history uses Conventional Commits.
+Run `make test` or `make fast` before committing.
+Never commit half-finished work or `a.py` changes you do not understand.
+Do not run tests or `make build` on Windows.
+Never use `foo()` or helper functions in hot loops.
+Do not push to `main` or open PRs for experimental work.
+Never edit `a.py` or rename exports without updating `b.py`.
+Do not delete files or branches that you did not create.
+Never delete branches that are protected.
+Never create an issue for typos.
+Do not create issues or PRs in other repositories.
+Don't leave TODO comments without a ticket.
+Never commit `package-lock.json` changes unrelated to your task.
+Do not commit `dist/` unless you are releasing.
+Do not commit changes to `uv.lock` in feature branches.
+Do not add dependencies to `core`.
+Never import from `utils` in `core`.
+Never import `React`.
+Do not use default exports for components.
+No default exports except for pages.
+Keep PR titles under 72 characters.
+Keep commit messages short.
+Limit lines to 72 characters in commit bodies.
+Lines in docs must not exceed 100 characters.
+Branch names should start with the ticket number.
+Branch names must start with `feature/` when adding features.
+Use the `feature/` prefix for branch names.
+Always open a PR.
+Always open draft PRs for risky changes.
+All commits must be signed.
+Sign off with your name.
+Ask before doing anything risky.
+Stop and ask if tests fail.
+Wait for the build before pushing.
+Confirm that `make test` passes before committing.
+Always use `npm` scripts.
+Always use npm in `web/`.
+Always use `yarn` instead of editing files.
+Use pnpm for the frontend, never npm in the backend.
+Run `make lint` before committing Python code.
+Run `make e2e` before pushing UI changes.
+Before pushing to `main`, run `make all`.
+Run `npm test` before committing, unless only docs changed.
+Run `make test` before committing and, if it is slow, `make fast`.
+Run either `make a` or `make b` before pushing.
+Run `make a` (or `make b`) before pushing.
+Optionally run `make x` before pushing.
+Try to run `make x` before pushing.
+Consider running `make x` and `make y` before pushing.
+The hook runs `make x` before committing.
+CI runs `make x` before merging.
+You can run `make x` before committing.
+It is good practice to run `make x` before committing.
+If unsure, run `make x` before committing.
+After editing `a`, run `make x` before committing.
+In `web/`, run `npm test` before committing.
+Format `web/` with `prettier --write web` before committing.
+Never rewrite history of others.
+Do not close the connection.
+Never comment on personal matters.
+Do not clone objects.
+Do not clone the repository twice.
+Never stage partial hunks.
+Do not merge duplicated code.
+Never merge without tests.
+Do not tag people.
+Do not release memory twice.
+Never push state into the store.
+Do not push values to `main`.
+Never commit transactions in tests.
+Do not commit the transaction.
+Never open issues in the UI.
+Do not add issues to the backlog without asking.
+No issues were found.
+No emojis in commit messages, except ✅.
+Do not write comments in code.
+Never use wildcard imports in production code.
+No inline styles in emails.
+Leave `main` untouched.
+Keep `a.py` and `b.py` in sync.
+Never work on `feature/x` and `main` at once.
+Do not use git.
+Never run git commands in `vendor/`.
+Avoid installing packages without checking `requirements.txt`.
+Avoid commits without tests.
+Do not use draft PRs.
+Do not check in code that breaks the build.
+Do not check in with the user.
+Check in with the user before pushing.
+Never edit files such as `a.py` by script.
+Never send `a.json` to external servers.
+Do not read `a.md` before `b.md`.
+Never run `make x` before `make y`.
+PRs must pass code review and `make ci`.
+Code must pass review before merging.
+Don't commit to a schedule.
+Never leave `main` broken.
+Keep `dist/` out of the search index.
+Never propose changes to `a.py`.
+Do not submit forms.
+Do not draft replies.
+Never use `git add .` in `web/`.
+Do not use the `--force` option lightly.
+Never run `cargo test` without a filter.
 Never use `any` with `b.ts`""".splitlines()
 
 

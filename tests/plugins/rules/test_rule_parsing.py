@@ -103,7 +103,7 @@ def test_lists_in_lists_are_introduced_by_what_is_above() -> None:
         ("You must never:\ntouch:", "a", 1),
         ("You must never:\ntouch:", "b\nmore of b", 1),
         ("You must never:", "commit", 0),
-        ("", "After.", 0),
+        ("", "After.", -1),
     ]
 
 

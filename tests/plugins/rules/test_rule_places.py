@@ -278,6 +278,10 @@ def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, curr
         ),
         ("## 禁止", "修改 `a.yaml`", "writing a.yaml"),
         ("## ❌ Never do", "Use `as any` type casting", "writing text"),
+        ("## What NOT to do", "Commit keys, tokens, or `.env` files", "`git add * .env`"),
+        ("### Stop and ask", "Pushing to `main` or merging a pull request", "asks before"),
+        ("## Actions that require approval", "Installing packages", "asks before"),
+        ("## Before opening a PR", "Make sure `make lint` passes", "`make lint`"),
         (
             "## Before committing",
             "`make lint` - checks the style",
@@ -308,6 +312,11 @@ def test_a_title_completes_what_stands_below_it(
         ("Style of MEMORY.md and NOTES.md", "ONLY load in main session"),
         ("Memory", "ONLY load in main session"),
         ("Always", "Push to `main`"),
+        ("Dos & don'ts", "Use `npm`"),
+        ("Do / Don't", "Use `npm`"),
+        ("Never", "✅ Use `npm`"),
+        ("Don't", "Always use `npm run build`"),
+        ("Before committing", "Run `make lint` (optional)"),
         ("Before committing", "Never run `make deploy`"),
         ("Before committing", "`make lint` - only if you changed code"),
         ("Before committing", "`make lint`, or ask"),
@@ -319,6 +328,12 @@ def test_another_title_completes_nothing(put: Put, current: Read, title: str, it
     put({"AGENTS.md": f"# Team\n\n## {title}\n\n- {item}\n"})
     (rule,) = current().snapshot.bundle.rules
     assert rule.check is None
+
+
+def test_a_title_completes_no_paragraph_after_its_list(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "**Do NOT**\n- edit `a.py`\n\nUse `npm`.\n\n## Never\n\nUse `yarn`.\n"})
+    checks = [rule.check is not None for rule in current().snapshot.bundle.rules]
+    assert checks == [True, False, False]
 
 
 def test_a_cycle_of_imports_ends_and_is_told(put: Put, current: Read) -> None:

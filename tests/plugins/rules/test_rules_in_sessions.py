@@ -1,6 +1,7 @@
 """Rules in a real session: in the prompt, reloaded, reminded of, enforced."""
 
 import json
+import threading
 from pathlib import Path
 
 import hilum_files
@@ -12,7 +13,7 @@ from hilum.context import estimate
 from hilum.events import PluginEvent, PromptFrozen, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import Bench, open_bench, use
-from hilum_rules import Rules
+from hilum_rules import Rules, rule_store
 
 RULES = """\
 # House
@@ -420,3 +421,29 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         ).stdout
         == "[]\n"
     )
+
+
+async def test_a_slow_file_system_is_looked_at_in_a_thread(bench, monkeypatch) -> None:
+    """A few files are looked at in the event loop, unless that took long before."""
+    monkeypatch.setattr(rule_store, "MAX_QUICK_SECONDS", -1.0)
+    loop = threading.get_ident()
+    looks: list[bool] = []
+    read_stamp = rule_store.read_stamp
+
+    def look(path):
+        looks.append(threading.get_ident() == loop)
+        return read_stamp(path)
+
+    new = RULES.replace("Use tabs.", "Use spaces.")
+    b = await bench(
+        hilum_rules,
+        Edits(AGENTS__md=new),
+        answers=[use("elsewhere", number=0), "ok", "ok"],
+        files={"AGENTS.md": RULES},
+    )
+    await b.run("Hi")
+    assert [check["reloaded"] for check in told(b, "policy_check")] == [False, True]
+    monkeypatch.setattr(rule_store, "read_stamp", look)
+    await b.run("Again")
+    assert looks
+    assert not any(looks)

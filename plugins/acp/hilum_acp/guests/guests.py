@@ -282,7 +282,8 @@ class Guests:
 
     async def follow_events(self) -> None:
         """Answer guests as soon as a call has ended, and end the guests whose run has ended."""
-        async for event in self.session.events(self.session.journal.last):
+        kinds = (CallDone, ApprovalAsked, SessionChanged, RunEnded)
+        async for event in self.session.events(self.session.journal.last, kinds=kinds):
             if isinstance(event, CallDone):
                 # The round may contain calls that wait for the guest, so its end is too late.
                 guest = self._running.get(event.agent)

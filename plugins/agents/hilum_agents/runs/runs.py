@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -360,15 +360,22 @@ class Runs:
         return None
 
     @hookimpl
-    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    def on_tool_call(
+        self, agent: Agent, call: ToolCall, tool: Tool
+    ) -> Awaitable[Verdict | None] | None:
         """Apply the permissions of all of an agent's ancestors to the agent's calls.
 
         An agent could otherwise evade its permissions by starting another agent.
         """
+        if not agent.parent:
+            return None  # no task is started, because most calls come from the main agent
+        return self._judge_by_ancestors(agent, call, tool)
+
+    async def _judge_by_ancestors(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         agents = self.session.plugin(Agents)
         if agents is None:
             return None
-        verdicts = [await agents.on_tool_call(above, call, tool) for above in self._above(agent)]
+        verdicts = [await agents.judge_call(above, call, tool) for above in self._above(agent)]
         found = [verdict for verdict in verdicts if verdict is not None]
         return max(found, key=lambda verdict: verdict.rank, default=None)
 

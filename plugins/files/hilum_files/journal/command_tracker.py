@@ -393,7 +393,8 @@ class CommandTracker:
 
     async def follow_events(self) -> None:
         """Record the changes made by cancelled commands, whose results are never checked."""
-        async for event in self._session.events(self._session.journal.last):
+        kinds = (events.CallStarted, events.CallDone)
+        async for event in self._session.events(self._session.journal.last, kinds=kinds):
             if isinstance(event, events.CallStarted):
                 running = self.running.get((event.agent, event.call.id))
                 if running is not None:

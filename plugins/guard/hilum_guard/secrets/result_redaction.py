@@ -72,32 +72,41 @@ class ResultRedactor:
         """
         known = self._clean if origin == "result" else {}
         cleaned = []
+        redactor = self._redactor.current()
         for text in texts:
             if text not in known:
-                text = self._redactor(text, guess=origin == "prompt")
+                text = redactor(text, guess=origin == "prompt")
             cleaned.append(text)
         return cleaned
 
     async def redact_result(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
         """Return a result without its secrets, or None if it contains no secrets."""
+        if is_long(result):
+            cleaned = await trio.to_thread.run_sync(self._clean_texts, call, result)
+        else:
+            cleaned = self._clean_texts(call, result)
+        return self._replace_texts(result, cleaned)
+
+    def redact_short_result(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
+        """Return the same as ``redact_result`` for a result that is not long, without a task."""
+        return self._replace_texts(result, self._clean_texts(call, result))
+
+    def _clean_texts(self, call: ToolCall, result: ToolResult) -> dict[str, str]:
+        """Return the texts in a result, each with its form without secrets. Threads may call it."""
         path = read_path(call)
         # A command's output may be source code as well as settings, so plain words in it do not
         # count as passwords.
         is_of_file = bool(path) and result.name != "run_terminal_cmd"
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
-        texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # Here, `_map_texts` only collects the texts, which a thread may then search; its result is
-        # not used.
-        _map_texts(result.data, lambda text: texts.setdefault(text) or text)
+        cleaned = {}
+        redactor = self._redactor.current()
+        for text in _list_texts(result):
+            cleaned[text] = redactor(text, guess=guess, settings=settings)
+        return cleaned
 
-        def clean_all() -> dict[str, str]:
-            return {text: self._redactor(text, guess=guess, settings=settings) for text in texts}
-
-        if sum(map(len, texts)) > MAX_CHARACTERS:
-            cleaned = await trio.to_thread.run_sync(clean_all)
-        else:
-            cleaned = clean_all()
+    def _replace_texts(self, result: ToolResult, cleaned: dict[str, str]) -> ToolResult | None:
+        """Return a result with its texts replaced, or None if no text differs."""
         self._remember_clean(cleaned.values())
         if all(text == new for text, new in cleaned.items()):
             return None
@@ -131,6 +140,19 @@ class ResultRedactor:
         # A secret in a URL may be percent-encoded, and a `+` may stand for a space.
         texts = {url, unquote(url), unquote_plus(url)}
         return any(self._redactor(text) != text for text in texts)
+
+
+def is_long(result: ToolResult) -> bool:
+    """Return whether a thread must search a result, because that takes several milliseconds."""
+    return sum(map(len, _list_texts(result))) > MAX_CHARACTERS
+
+
+def _list_texts(result: ToolResult) -> list[str]:
+    """Return the different texts in a result, in their order."""
+    texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
+    # Here, `_map_texts` only collects the texts; its result is not used.
+    _map_texts(result.data, lambda text: texts.setdefault(text) or text)
+    return list(texts)
 
 
 def explain_placeholder(files: frozenset[str], names: frozenset[str], call: CheckedCall) -> str:

@@ -35,7 +35,7 @@ class SettingsRedactor:
         self._secrets: dict[str, str] = {}
         # Threads must not publish an older redactor after a newer one.
         self._lock = threading.Lock()
-        self._redactor = self._refresh()
+        self._redactor = self.current()
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
         """Return a text without its secrets. Threads may call it.
@@ -45,9 +45,10 @@ class SettingsRedactor:
             guess: Whether to redact values that are only named like a secret.
             settings: Whether the text comes from a settings file.
         """
-        return self._refresh()(text, guess=guess, settings=settings)
+        return self.current()(text, guess=guess, settings=settings)
 
-    def _refresh(self) -> Redactor:
+    def current(self) -> Redactor:
+        """Return the redactor for several texts that are redacted now. Threads may call it."""
         with self._lock:
             return self._refresh_alone()
 

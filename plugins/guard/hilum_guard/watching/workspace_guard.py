@@ -222,6 +222,13 @@ class WorkspaceGuard(SandboxObserver):
 
     # --- after a call -----------------------------------------------------------------------------
 
+    def needs_check(self, agent: Agent, call: ToolCall, result: ToolResult) -> bool:
+        """Return whether ``check_result`` may have anything to do after a call."""
+        is_expected = (agent.name, call.id) in self._expected
+        is_untold = bool(self._unread or self._unread_losses)
+        is_command = result.name == "run_terminal_cmd"
+        return is_expected or is_untold or is_command or self._box.watch.dirty
+
     async def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:

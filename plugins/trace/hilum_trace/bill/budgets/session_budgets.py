@@ -6,7 +6,7 @@ cannot use the same rest of a budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,15 +99,25 @@ class SessionBudgets:
     # --- hooks ------------------------------------------------------------------------------------
 
     @hookimpl
-    async def on_model_call(self, agent: Agent, call: ModelCall) -> ModelCallDenied | None:
+    def on_model_call(
+        self, agent: Agent, call: ModelCall
+    ) -> Awaitable[ModelCallDenied | None] | None:
         """Reserve an amount for a request in all budgets that apply, or refuse it."""
         call.on_end(self._release)
+        # The limits may have changed since the session was last open, also for a request that is
+        # refused.
+        self._show()
+        if not self._may_have_limits():
+            return None
+        if not _have_limits(self._find_budgets(agent.name, call.plugin)):
+            return None  # no task is started, because most sessions have no budgets
+        return self._reserve(agent, call)
+
+    async def _reserve(self, agent: Agent, call: ModelCall) -> ModelCallDenied | None:
         while True:
-            # The limits may have changed since the session was last open, also for a request that
-            # is refused.
             self._show()
             budgets = self._find_budgets(agent.name, call.plugin)
-            if not any(any(limits.set_units()) for limits in budgets.values()):
+            if not _have_limits(budgets):
                 return None
             try:
                 request = self._estimate(call, budgets)
@@ -221,6 +231,8 @@ class SessionBudgets:
         An event is written only when another per cent is spent, so a budget has a hundred at most.
         """
         self._catch_up()
+        if not self._may_have_limits() and not self._fold.shown.all:
+            return
         current: dict[tuple[str, str], BudgetView] = {}
         for name in self._list_names():
             for unit, limit in self._limits(name).set_units():
@@ -238,6 +250,14 @@ class SessionBudgets:
             # The log cannot be written. The request that comes next reports it.
             return
         self._catch_up()
+
+    def _may_have_limits(self) -> bool:
+        """Return whether a limit was set anywhere, which few users do."""
+        settings = self._settings
+        if settings.agents or settings.plugins or self._fold.changes:
+            return True
+        units = [getattr(each, unit) for each in (settings.session, settings.day) for unit in UNITS]
+        return any(limit is not None for limit in units)
 
     def _find_spent_today(self, unit: Unit) -> float:
         """Return what was spent today, as far as that is known without reading the logs."""
@@ -425,3 +445,8 @@ class SessionBudgets:
             return self._session.kernel.router.model(model).info.price
         except UsageError:
             return None
+
+
+def _have_limits(budgets: Mapping[str, Limits]) -> bool:
+    """Return whether any budget has a limit."""
+    return any(any(limits.set_units()) for limits in budgets.values())

@@ -1,0 +1,173 @@
+"""Reads what sentences say about commit messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import attrs
+
+from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
+from hilum_checks.model import Messages
+from hilum_checks.sentences import Token
+
+# Lines that programs add to the end of commit messages.
+TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
+WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
+
+
+# What else messages are to be: it does not change the form.
+_STYLE = frozenset(
+    """
+    imperative mood present tense concise short one-line single-line clear descriptive meaningful
+    scoped small focused single-purpose atomic lowercase summary summaries description descriptions
+    seen such canonical body scope scopes area style styles title titles adopt standard format formatted good well-formed
+    """.split()
+)
+_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
+
+
+def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
+    """Read "use conventional commits" and "commit messages in English"."""
+    known = [token for token in tokens if token.text not in _STYLE]
+    for part in beginnings(known):
+        clauses = read_clauses(_without_end(part))
+        found = _read_wanted(_merge_subject(clauses[0])) if len(clauses) == 1 else None
+        if found:
+            return found
+    return None
+
+
+def _without_end(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return a part of a sentence without a place and a join at its end, which name nothing."""
+    end = len(tokens)
+    while end and tokens[end - 1].role in ("place", "join"):
+        end -= 1
+    return tokens[:end]
+
+
+def _merge_subject(clause: Clause) -> Clause:
+    """Return a clause that speaks of commit messages where it spoke of their subjects."""
+    if "subject" not in clause.nouns:
+        return clause
+    return attrs.evolve(clause, nouns=clause.nouns - {"subject"} | {"message"})
+
+
+def _read_wanted(clause: Clause) -> Messages | None:
+    if clause.length:
+        return _read_length(clause) if set(clause.verbs) <= {"limit", "use"} else None
+    if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
+        return _read_language(clause)
+    if _are_types(clause):
+        return Messages(_CONVENTIONAL, wanted=True)
+    if "conventional" not in clause.nouns:
+        return None
+    # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
+    are_types = all(
+        re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
+    )
+    is_plain = clause.has_only(
+        "names", nouns="conventional|message|git|standard|history|prefix|existing", places="in|with"
+    )
+    # "The history uses them" only describes.
+    is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
+    is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
+    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+def _read_length(clause: Clause) -> Messages | None:
+    """Read "subjects under 72 characters"."""
+    is_plain = clause.has_only("length", nouns="message|git|it", places=ANYWHERE)
+    if not clause.length or not is_plain or "message" not in clause.nouns:
+        return None
+    most, unit = clause.length
+    return Messages(rf"\A[^\n]{{{most + 1},}}") if unit == "characters" and most >= 20 else None
+
+
+def _read_language(clause: Clause) -> Messages | None:
+    """Read the language of commit messages."""
+    if "message" not in clause.nouns or not {
+        "use",
+        "create",
+        "save",
+        "commit",
+        "follow",
+    }.issuperset(clause.verbs):
+        return None
+    if "english" in clause.nouns:
+        return (
+            Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]")
+            if "chinese" not in clause.nouns
+            else None
+        )
+    return Messages(r"\p{Han}", wanted=True) if "chinese" in clause.nouns else None
+
+
+def _are_types(clause: Clause) -> bool:
+    """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
+    is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
+    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
+    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
+    # `<type>(<scope>): <description>`
+    has_form = is_about and len(clause.names) == 1 and not clause.verbs
+    if has_form and clause.has_only("names", nouns="message|prefix|git|english|chinese"):
+        return (
+            re.match(
+                r"(?:type|feat|fix|<(?:type|prefix|类型|前缀)>)(?:\(.*\))?!?: ", clause.names[0]
+            )
+            is not None
+        )
+    is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns
+    is_use = {"use", "follow", "commit", "start"}.issuperset(clause.verbs)
+    return is_about and is_plain and types and len(clause.names) > 1 and is_sure and is_use
+
+
+_ATTRIBUTION = (
+    r"(?i)co-authored-by:.*(?:claude|copilot|codex|cursor|gemini|gpt|anthropic|openai|\bai\b|agent)"
+    r"|generated (?:with|by) .*(?:claude|copilot|codex|cursor|gemini|gpt|\bai\b)"
+)
+
+
+def read_attribution(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
+    known = {
+        "co-author",
+        "ai",
+        "trailer",
+        "attribution",
+        "message",
+        "text",
+        "pull request",
+        "issue",
+    }
+    is_known = clause.nouns <= known
+    if clause.names or clause.branches or clause.kinds or not is_known:
+        return None
+    if "co-author" in clause.nouns and verb in (*WRITING, "commit"):
+        return Messages(r"(?i)co-authored-by:")
+    if verb == "contain" and clause.nouns - {"pull request"} == {"ai", "message"}:
+        return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
+    is_about_commits = {"ai", "attribution"} <= clause.nouns or {
+        "ai",
+        "trailer",
+        "message",
+    } <= clause.nouns
+    return Messages(_ATTRIBUTION) if is_about_commits and verb in WRITING else None
+
+
+def read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add ⟦0⟧ to commit messages"."""
+    clause = _merge_subject(clause)
+    if verb == "exceed":
+        return _read_length(clause)
+    words = "message|text|trailer|pull request|issue"
+    if verb not in WRITING:
+        return None
+    if "emoji" in clause.nouns and clause.has_only(nouns=f"{words}|emoji", places=ANYWHERE):
+        return Messages(r"\p{Emoji_Presentation}")
+    if not clause.names or not clause.has_only("names", nouns=words, places=ANYWHERE):
+        return None
+    if "message" not in clause.nouns and not all(map(TRAILER.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")

@@ -1,0 +1,141 @@
+"""Reads orders: which commands must run before a commit, a push or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from hilum_checks import vocabulary as v
+from hilum_checks.actions import Scope, read_actions, read_command_names
+from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
+from hilum_checks.model import Commands, Preceded
+from hilum_checks.sentences import UNREADABLE, Token
+
+Meaning = TypeVar("Meaning")
+# What a required command is for. An order may begin with such a verb: "format with `x` before …".
+_PURPOSES = frozenset(
+    """
+    format lint typecheck type-check verify validate check ensure reformat rebuild regenerate
+    """.split()
+)
+_PURPOSE_WORDS = _PURPOSES | frozenset(
+    """
+    formatting formatted linting linted linter linters formatter typechecking type-checking
+    typechecks check checks checker checked checking verified verification validated validation
+    quality gate gates suite suites full complete local locally these both via clean cleanly green
+    unfiltered entire whole as successfully succeed succeeds static analysis build builds compile compiles pipeline final step
+    last sequence order coverage hook script scripts has have
+    """.split()
+)
+_PASSING = ("clean", "green", "succeed", "succeeds")
+_DEADLINES: dict[str, v.Phrases] = {
+    "review": v.PULL_REQUEST,
+    "reviews": v.PULL_REQUEST,
+    "submission": v.PULL_REQUEST,
+    "contributing": v.PULL_REQUEST,
+}
+_WAITING = frozenset(
+    {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG, *v.MERGE_BRANCH}
+)
+
+
+def read_preceded(
+    needed: Sequence[Token], before: Sequence[Token], scope: Scope
+) -> tuple[Preceded, ...]:
+    """Read "always run ⟦0⟧ before committing": a check for each command that must run.
+
+    Args:
+        needed: What must run.
+        before: What must wait for it.
+        scope: What the rest of the rule says.
+    """
+    waiting = _first(before, lambda part: _read_deadline(part, scope))
+    if waiting is None:
+        return ()
+    commands = _first(_from_verb(needed), lambda part: _read_needed(part, scope))
+    return tuple(Preceded(each, waiting) for each in commands or ())
+
+
+def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[Preceded, ...]:
+    """Read "pull requests must pass ⟦0⟧": the commands must run before a pull request is opened."""
+    nouns = {token.word for token in tokens if token.role == "noun"}
+    verbs = [token.word for token in tokens if token.role == "verb"]
+    if "pull request" not in nouns or verbs != ["pass"] or not (scope.binding or scope.hard):
+        return ()
+    commands = _read_needed(tokens, scope)
+    return tuple(Preceded(each, Commands(v.PULL_REQUEST)) for each in commands or ())
+
+
+def _first(
+    tokens: Sequence[Token], read: Callable[[Sequence[Token]], Meaning | None]
+) -> Meaning | None:
+    """Return what the longest readable beginning of a part of a sentence means."""
+    for part in beginnings(tokens):
+        found = read(part)
+        if found:
+            return found
+    return None
+
+
+def _from_verb(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return the last instruction of several: "create a branch, run ⟦0⟧"."""
+    for at in range(len(tokens) - 1, 0, -1):
+        is_start = tokens[at].word == "run" and tokens[at - 1].role == "join"
+        first = tokens[0]
+        if is_start and first.role in ("verb", UNREADABLE) and first.text not in SEPARATORS:
+            has_names = any(token.role == "name" for token in tokens[:at])
+            has_limits = any(token.text in LIMITS for token in tokens[:at])
+            return tokens if has_names or has_limits else tokens[at:]
+    return tokens
+
+
+def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None:
+    """Return the commands that must run."""
+    # "Run ⟦0⟧ or ⟦1⟧" leaves a choice.
+    if any(token.role == "join" and token.text in ("or", "或", "或者") for token in tokens):
+        return None
+    first = tokens[0]
+    # An order is binding; "`x` is run before committing" may describe a hook.
+    is_order = first.role == "verb" or first.text in _PURPOSES or first.text == "all"
+    known = [token for token in tokens if token.text not in _PURPOSE_WORDS]
+    clauses = read_clauses(known)
+    if len(clauses) != 1 or not {"run", "pass", "use"}.issuperset(clauses[0].verbs):
+        return None
+    clause = clauses[0]
+    # "Make sure that ⟦0⟧ is clean".
+    if not clause.verbs and any(token.text in _PASSING for token in tokens):
+        clause.verbs.append("pass")
+    is_order = is_order or clause.verbs == ["pass"] or scope.hard or scope.binding
+    # "Use ⟦0⟧ before committing" needs a name that only programs have.
+    if not is_order or (not clause.verbs and first.text not in _PURPOSES):
+        return None
+    is_plain = clause.has_only(
+        "names",
+        nouns="workspace|tests|commands|construct|file|changes|hooks|pull request",
+        places="in|from|with",
+    )
+    if not is_plain or not clause.names:
+        return None
+    names = [part.strip() for name in clause.names for part in name.split("&&")]
+    is_used = clause.verbs == ["use"]
+    commands = [read_command_names([name], scope, used=is_used) for name in names]
+    return [each for each in commands if each] if all(commands) else None
+
+
+def _read_deadline(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Return the commands that must wait."""
+    if not tokens:
+        return None
+    # "Run ⟦0⟧ before committing them".
+    tokens = [token for token in tokens if (token.role, token.word) != ("noun", "it")]
+    words = [token for token in tokens if token.role != "filler"]
+    if len(words) == 1 and words[0].text in _DEADLINES:
+        return Commands(_DEADLINES[words[0].text])
+    if [token.word for token in words if token.role != "noun"] == ["submit"]:
+        nouns = {token.word for token in words if token.role == "noun"}
+        if nouns <= {"changes", "file", "it", "workspace", "pull request", "new"}:
+            return Commands(v.PULL_REQUEST)
+    found = read_actions(tokens, "deny", scope)
+    if len(found) != 1 or not isinstance(found[0], Commands) or found[0].branches:
+        return None
+    return found[0] if _WAITING.issuperset(found[0].patterns) else None
