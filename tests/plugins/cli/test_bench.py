@@ -308,6 +308,8 @@ def test_the_table_has_every_figure():
     assert "the same without sandbox 6.0 ms".split() in rows
     assert "hilum 54.5 MB, supervision of commands (3 processes) 5.5 MB" in text
     assert text.endswith("What would help:\n- Do this.")
+    assert "; medians of 2 rounds\n" in text
+    assert "; medians of 1 round\n" in command.format_report(report | {"rounds": 1})
     assert "nothing to improve" in command.format_report(report | {"advice": []})
 
 

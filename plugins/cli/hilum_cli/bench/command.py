@@ -294,9 +294,10 @@ def _make_report(
 def format_report(report: dict[str, Any]) -> str:
     """Return the report as text."""
     kind = "files in a Git repository" if report["is_repository"] else "files, without Git"
+    rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     lines = [
         f"hilum {report['hilum']}, Python {report['python']}, {report['processors']} processors,"
-        f" load {report['load']}; {report['files']:,} {kind}; medians of {report['rounds']} rounds",
+        f" load {report['load']}; {report['files']:,} {kind}; medians of {rounds}",
         "",
         f"{'':34}{'bare loop':>12}{'hilum':>12}{'ratio':>8}",
     ]
