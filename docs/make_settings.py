@@ -87,12 +87,12 @@ def row(name: str, key: str, kind: Any, info: Info, default: Any, variable: str)
         if default is None
         else msgspec.json.encode(default).decode()
     )
-    least = f", at least {info.minimum:g}" if info.minimum is not None else ""
+    limits = info.describe_limits()
     project = "no" if info.secret else PROJECT[info.project]
     help = info.help + (" Secret: never shown." if info.secret else "")
     cells = [
         f"`{key}`",
-        type_name(kind) + least,
+        f"{type_name(kind)}, {limits}" if limits else type_name(kind),
         shown if shown in ("required", "not set") else f"`{shown}`",
         help,
         project,

@@ -106,5 +106,5 @@ def open_standard_session(
     prepare: Callable[[kernel.Kernel], object] | None = None,
     share: bool = False,
     project_settings: bool = True,
-    prompt_follows: bool = False,
+    expects_prompt: bool = False,
 ) -> AbstractContextManager[Session]: ...

@@ -86,7 +86,7 @@ async def open_standard_session(
     prepare: Callable[[Kernel], object] | None = None,
     share: bool = False,
     project_settings: bool = True,
-    prompt_follows: bool = False,
+    expects_prompt: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
@@ -123,7 +123,7 @@ async def open_standard_session(
             session that another process has open and shares. The session is then a
             ``hilum.sharing.JoinedSession``.
         project_settings: Whether the settings of the folder's project are read.
-        prompt_follows: Whether a prompt follows at once, so that what it needs is prepared while
+        expects_prompt: Whether a prompt follows at once, so that what it needs is prepared while
             the session opens (see ``Kernel.expects_prompt``).
 
     Raises:
@@ -167,10 +167,11 @@ async def open_standard_session(
         required=required,
         project_settings=project_settings,
     ) as kernel:
-        if prompt_follows:
+        if expects_prompt:
             kernel.expects_prompt = True
-            # Without a guard, plugins hardly run commands. The first one reports why none can run.
+            # Without a guard, plugins hardly run commands, so the warden is not started ahead.
             if wants_guard:
+                # If it cannot start, the first command reports why.
                 with suppress(CommandError):
                     await kernel.warden.start()
         if prepare is not None:

@@ -111,7 +111,7 @@ async def commands(bench, root: Path, rounds: int) -> tuple[float, float, float]
 
 async def measure(count: int) -> None:
     """Measure a project of some size, with looks at what inotify reported and with walks."""
-    for deferred in (True, False):
+    for incremental in (True, False):
         with tempfile.TemporaryDirectory() as folder:
             root = plant(Path(folder, "workspace"), count)
             async with open_bench(
@@ -120,13 +120,13 @@ async def measure(count: int) -> None:
                 hilum_store,
                 workspace=root,
                 folder=Path(folder, "bench"),
-                settings={"files.deferred_looks": deferred},
+                settings={"files.incremental_snapshots": incremental},
             ) as bench:
                 guarded, plain = await edits(bench, root)
-                rounds = 30 if deferred or count <= 5000 else 10
+                rounds = 30 if incremental or count <= 5000 else 10
                 first, looks, command = await commands(bench, root, rounds)
                 kept = size(Path(folder, "bench", "data", "objects"))
-        how = "inotify" if deferred else "walks"
+        how = "inotify" if incremental else "walks"
         print(
             f"{count:7,} files   edit {guarded:6.2f} ms, without {plain:6.2f} ms: + {guarded - plain:5.2f} ms",
             end="   ",

@@ -40,7 +40,7 @@ WITHOUT_SPARES = "no spares"
 OPTIONS: dict[str, list[str]] = {
     "hilum": [],
     WITHOUT_SPARES: ["--set", "guard.spare_sandboxes=0"],
-    "walks": ["--set", "files.deferred_looks=false"],
+    "walks": ["--set", "files.incremental_snapshots=false"],
     "no journal": ["--set", "files.snapshots=false"],
 }
 JOURNALS = ("hilum", "walks", "no journal")

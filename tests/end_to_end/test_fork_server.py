@@ -21,7 +21,10 @@ import trio
 from hilum_cli.fork_server.callers import CallerRefused, read_caller
 from warm_start import OWN_TERMINAL, python_environment
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux"),
+    pytest.mark.slow(cases=6, of="file"),
+]
 
 PR_SET_NO_NEW_PRIVS = 38
 HILUM = [sys.executable, "-m", "hilum"]

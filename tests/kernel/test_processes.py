@@ -105,7 +105,7 @@ async def test_wrap_changes_and_refuses(warden, tmp_path):
             pass
 
 
-async def test_processes_are_counted_by_purpose_and_a_look_is_marked(warden, tmp_path):
+async def test_processes_are_counted_by_purpose_and_readers_are_marked(warden, tmp_path):
     commands = []
 
     async def wrap(command: Command) -> Command:
@@ -116,17 +116,23 @@ async def test_processes_are_counted_by_purpose_and_a_look_is_marked(warden, tmp
     async with (
         processes.open(["sleep", "60"], purpose="look"),
         processes.open(["sleep", "60"], purpose="service"),
+        processes.open(["sleep", "60"], purpose="server"),
     ):
-        assert processes.alive == 2
+        assert processes.alive == 3
         assert processes.count("service") == processes.count("look", "command") == 1
         async with processes.quiet(0) as is_quiet:
             assert not is_quiet
-    assert [command.looks for command in commands] == [True, False]
+    assert [command.looks for command in commands] == [True, False, True]
     assert processes.alive == 0
-    async with processes.quiet(0) as is_quiet:
+    async with (
+        processes.open(["sleep", "60"], purpose="server"),
+        processes.quiet(0) as is_quiet,
+    ):
         assert is_quiet
-        # What only looks may start.
+        # Only what cannot change a file may start.
         await processes.run(["true"], purpose="look")
+        async with processes.open(["sleep", "60"], purpose="server"):
+            assert processes.count("server") == 2
 
 
 KERNEL = """

@@ -6,6 +6,19 @@ from contextlib import asynccontextmanager
 from hilum.processes import GRACE, Command, Process, Spare, Streams, Warden
 
 
+async def build_spare(command: Command, streams: Streams) -> None:
+    """Build a spare for a wrapped command, and wait until it is ready or another takes it.
+
+    Args:
+        command: A command that ``SparePool.offer`` returned.
+        streams: How the command will be connected.
+    """
+    pool = command.take_spare.func.__self__
+    offer = command.take_spare.args[0]
+    pool._note(offer, streams)
+    await pool._build(next(reversed(pool._demands)))
+
+
 class SpareWarden(Warden):
     """A warden that runs every command of a sandbox with spares in a spare."""
 
@@ -32,8 +45,7 @@ class SpareWarden(Warden):
     ) -> AsyncIterator[Process]:
         """Build a spare for the command, and run the command in it."""
         if command.take_spare is not None:
-            pool = command.take_spare.func.__self__
-            await pool.build_for(command, Streams(stdin, merge, hold))
+            await build_spare(command, Streams(stdin, merge, hold))
         opened = super().open(command, stdin=stdin, merge=merge, grace=grace, hold=hold)
         async with opened as process:
             if command.take_spare is not None and process not in self.spares:

@@ -27,14 +27,18 @@ from hilum.processes.client import (
 )
 from hilum.processes.warden import contained
 
-Purpose = Literal["command", "service", "check", "look"]
+Purpose = Literal["command", "service", "check", "look", "server"]
 """Why a process runs:
 
 - ``command``: it does a part of the work, and ends.
 - ``service``: it runs on, such as a server or another agent.
 - ``check``: hilum started it to check files. It may run the project's code, and may be ended.
 - ``look``: it only looks at files, and neither runs the project's code nor changes a file.
+- ``server``: it answers hilum's questions about files, such as a language server. It may run the
+  project's code, and gets a sandbox in which it cannot change a file of the workspace. Without a
+  sandbox, nothing enforces that.
 """
+_READ_ONLY: tuple[Purpose, ...] = ("look", "server")
 
 
 class Processes:
@@ -137,7 +141,7 @@ class Processes:
         merge: bool = False,
         grace: float = GRACE,
         hold: bool = False,
-        purpose: Literal["command", "service", "look"] = "command",
+        purpose: Literal["command", "service", "look", "server"] = "command",
     ) -> AsyncIterator[Process]:
         """Start a command and communicate with it.
 
@@ -185,8 +189,8 @@ class Processes:
     async def quiet(self, patience: float) -> AsyncIterator[bool]:
         """Keep processes from changing files in the ``async with`` block, as far as possible.
 
-        Until the block is left, no process starts, except those that only look. Checks that run are
-        waited for, and ended if they take too long.
+        Until the block is left, no process starts, except those that only look at files and servers
+        that only answer. Checks that run are waited for, and ended if they take too long.
 
         Args:
             patience: Seconds after which checks are ended.
@@ -218,7 +222,7 @@ class Processes:
         self, purpose: Purpose, scope: trio.CancelScope | None = None
     ) -> AsyncIterator[None]:
         """Count a process while it runs, which begins when no caller keeps it from starting."""
-        while self._holders and purpose != "look":
+        while self._holders and purpose not in _READ_ONLY:
             await self._released.wait()
         self._running[purpose] += 1
         if scope is not None and purpose == "check":
@@ -243,5 +247,5 @@ class Processes:
             raise CommandError("There is no command to run.", hint="Name a program.")
         folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
         environ = {**self._environ, **(env or {})}
-        command = Command(tuple(argv), folder, environ, looks=purpose == "look")
+        command = Command(tuple(argv), folder, environ, looks=purpose in _READ_ONLY)
         return await self._wrap(command)

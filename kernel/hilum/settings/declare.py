@@ -36,8 +36,30 @@ class Info(NamedTuple):
     project: Project = True
     secret: bool = False
     minimum: float | None = None
+    maximum: float | None = None
     names: str = ""
     choice: bool = False
+
+    def allows(self, value: Any) -> bool:
+        """Return whether a value, which is a number if there are limits, is within them."""
+        # NaN is not within any limits, so the comparisons must not be turned around.
+        if self.minimum is not None and not value >= self.minimum:
+            return False
+        return self.maximum is None or value <= self.maximum
+
+    def describe_limits(self) -> str:
+        """Return the limits of a number, such as ``at least 1``; empty if it has none."""
+        limits = []
+        if self.minimum is not None:
+            limits.append(f"at least {_format_number(self.minimum)}")
+        if self.maximum is not None:
+            limits.append(f"at most {_format_number(self.maximum)}")
+        return " and ".join(limits)
+
+
+def _format_number(number: float) -> str:
+    """Return a number without an exponent, as people write it."""
+    return str(int(number)) if number == int(number) else str(number)
 
 
 Member = tuple[Any, Info]  # type and declaration of a setting
@@ -52,6 +74,7 @@ def setting(
     project: Project = True,
     secret: bool = False,
     minimum: float | None = None,
+    maximum: float | None = None,
     names: str = "",
 ) -> Any:
     """Declare one setting of a section, or of a table nested in it.
@@ -73,11 +96,13 @@ def setting(
         secret: Whether the setting is a key or token, which is never shown and never read from a
             project's file.
         minimum: The smallest number allowed.
+        maximum: The largest number allowed.
         names: For a table whose names the user chooses: the form of the names, with slashes between
             their parts, for example ``provider/name``. A name with fewer parts counts as a mistake.
     """
     start = default if factory is None else attrs.Factory(factory)
-    return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum, names)})
+    info = Info(help, project, secret, minimum, maximum, names)
+    return attrs.field(default=start, metadata={_INFO: info})
 
 
 def required(cls: Any) -> list[str]:

@@ -29,7 +29,7 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 
 
 def _fits(kind: Any, value: object, info: Info) -> bool:
-    """Return whether a single value has the right type and is not below the minimum."""
+    """Return whether a single value has the right type and is within its limits."""
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
@@ -38,7 +38,7 @@ def _fits(kind: Any, value: object, info: Info) -> bool:
     is_whole_number = kind is float and type(value) is int
     if type(value) is not kind and not is_whole_number:
         return False
-    return info.minimum is None or value >= info.minimum  # type: ignore[operator]
+    return info.allows(value)
 
 
 def _expected(kind: Any, info: Info) -> str:
@@ -52,9 +52,8 @@ def _expected(kind: Any, info: Info) -> str:
             return f"a list of {item[2:]}s"
         return f"a list, each {item}"
     expected = _EXPECTED.get(kind, "a table")
-    if info.minimum is None:
-        return expected
-    return f"{expected} of at least {info.minimum:g}"
+    limits = info.describe_limits()
+    return f"{expected} of {limits}" if limits else expected
 
 
 def _is_named(name: str, pattern: str) -> bool:

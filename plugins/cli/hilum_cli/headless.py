@@ -252,7 +252,7 @@ class Headless:
             # A prompt that may be a command needs no model; any other prompt requires one.
             needs_model=options.piped or not options.prompt.startswith("/"),
             prepare=self.record.note_kernel,
-            prompt_follows=True,
+            expects_prompt=True,
         )
         # The nursery is outside the session, so that its task can still show events while the
         # session closes.

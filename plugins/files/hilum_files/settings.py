@@ -35,12 +35,13 @@ class FilesSettings:
             " can be undone."
         ),
     )
-    deferred_looks: bool = setting(
+    incremental_snapshots: bool = setting(
         default=True,
         project=False,
         help=(
-            "Where Linux reports changes reliably, look only at what it has reported before and"
-            " after a command, and defer the walk of the whole workspace until no command runs."
+            "After a command, check only the paths that Linux (inotify) reported as changed, and"
+            " scan the whole workspace while no command runs. If false, every snapshot scans the"
+            " whole workspace, which is slower in large ones."
         ),
     )
     snapshot_file_limit: int = setting(

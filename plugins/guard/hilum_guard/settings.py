@@ -88,7 +88,8 @@ class GuardSettings:
         project=False,
         help=(
             "Maximum number of sandboxes that are built ahead of time (with bubblewrap), so that"
-            " commands start faster; 0 builds none. Each uses about 5 MB of memory."
+            " commands start faster; 0 builds none. Each uses about 5 MB of memory. All spares"
+            " together use at most one eighth of guard.processes."
         ),
     )
     file_size: int = setting(

@@ -38,8 +38,6 @@ MAX_PARALLEL = 2
 QUICK_TIMEOUT = EDIT_CHECK_TIMEOUT / 2
 # Time limit, in seconds, for the checks of a prompt.
 PROMPT_TIMEOUT = 2.0
-# Maximum number of seconds that a round waits for running checkers, whatever the settings say.
-MAX_WAIT = 1.0
 # Maximum number of files named in a prompt to check.
 MAX_NAMED = 5
 # Maximum number of seconds to wait for the server of a slow checker to start, after the first edits.
@@ -224,7 +222,7 @@ class LintRunner:
         self.edit_checks.start(agent.name, edits, at_once=is_warm)
         self.background.note_edits(agent.name, edits.values())
         if is_warm and self.settings.wait:
-            await self.edit_checks.wait(agent.name, min(self.settings.wait, MAX_WAIT))
+            await self.edit_checks.wait(agent.name, self.settings.wait)
             note = _join(note, self.edit_checks.take_note(agent.name))
         return note
 

@@ -37,15 +37,21 @@ class LintSettings:
         default=True, help="Report new diagnostics to the model after its edits."
     )
     background: bool = setting(
-        default=True, help="After an edit, also run slow checkers in the background."
+        default=True,
+        help=(
+            "After an edit, also run slow checkers, as language servers or in the background. If"
+            " false, only quick checkers run."
+        ),
     )
     wait: float = setting(
         default=0.005,
         minimum=0,
+        maximum=1,
         project="lower",
         help=(
             "Seconds that a round with edits waits for checkers that are already running; later"
-            " results are reported after the next round."
+            " results are reported after the next round. Raise it if the model should always read"
+            " them with the result of its edit, at the price of slower rounds."
         ),
     )
     in_context: bool = setting(

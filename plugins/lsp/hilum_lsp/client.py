@@ -120,7 +120,10 @@ class LanguageClient:
     # --- transport --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Transfer messages until this method is cancelled or the server fails."""
+        """Transfer messages until this method is cancelled.
+
+        If the server fails, ``failed`` is set, and this method waits for its cancellation.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_errors)
             nursery.start_soon(self._write)
@@ -136,8 +139,8 @@ class LanguageClient:
         """Mark the server as failed, for a reason that is a sentence."""
         if not self.failure:
             last = self._stderr[-1] if self._stderr else ""
-            said = f" Its last output: {last}" if last else ""
-            self.failure = f"{reason}{said}"
+            output = f" Its last output: {last}" if last else ""
+            self.failure = f"{reason}{output}"
         for pending in self._pending.values():
             pending.done.set()
         self.failed.set()
@@ -199,23 +202,24 @@ class LanguageClient:
         except _READ_ERRORS:
             raise FrameError("It sent a message that is not JSON-RPC.") from None
         if message.method is None:
-            self._take_answer(message)
+            self._handle_answer(message)
         elif message.id is not None:
             self._answer(message)
         elif message.method == "textDocument/publishDiagnostics":
-            self._take_push(message)
+            self._store_diagnostics(message)
         elif message.method == "$/progress":
-            self._take_progress(message)
+            self._note_progress(message)
 
-    def _take_answer(self, message: Message) -> None:
+    def _handle_answer(self, message: Message) -> None:
         pending = self._pending.get(message.id) if isinstance(message.id, int) else None
         # An answer to a request that was given up, or that was never made, is skipped.
         if pending is not None and pending.answer is None:
             pending.answer = message
             pending.done.set()
 
-    def _take_push(self, message: Message) -> None:
+    def _store_diagnostics(self, message: Message) -> None:
         if len(bytes(message.params)) > MAX_PUSH:
+            # As if the server did not answer, so the checker itself runs.
             return
         try:
             push = msgspec.json.decode(message.params, type=PublishedDiagnostics)
@@ -227,7 +231,7 @@ class LanguageClient:
         self.pushed[push.uri] = push
         self._wake_push_readers()
 
-    def _take_progress(self, message: Message) -> None:
+    def _note_progress(self, message: Message) -> None:
         try:
             progress = msgspec.json.decode(message.params, type=ProgressParams)
         except _READ_ERRORS:

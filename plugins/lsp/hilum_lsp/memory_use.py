@@ -12,7 +12,7 @@ MAX_PROCESSES = 200
 def measure_tree(pid: int) -> int:
     """Return the resident memory of a process and its descendants in bytes; 0 if unknown. Blocks.
 
-    Only Linux has these files; elsewhere, nothing limits the memory but the limit at the start.
+    On other systems than Linux, which have no ``/proc``, the memory is unknown.
     """
     total = 0
     left = [pid]

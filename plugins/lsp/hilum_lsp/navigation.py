@@ -83,7 +83,7 @@ class Target:
 
 @attrs.define(eq=False)
 class Navigator:
-    """The navigation in a session's files.
+    """Finds definitions, references and symbols in a session's files.
 
     Args:
         session: The session.
@@ -321,8 +321,14 @@ class Navigator:
         self,
         server: ServerProcess,
         function: Callable[[LanguageClient, Documents], Awaitable[T]],
+        hint: str = _SEARCH,
     ) -> T:
         """Call a function with a running server, and report failures as tools do.
+
+        Args:
+            server: The server, which is started if necessary.
+            function: Called with the client and the open files.
+            hint: What the model can do if the server fails or refuses.
 
         Raises:
             ToolError: The server failed (``E_FAILED``) or did not answer (``E_TIMEOUT``).
@@ -336,18 +342,18 @@ class Navigator:
             return await server.use(function, seconds)
         except ServerFailed as error:
             raise ToolError(
-                f"The language server {name} failed: {error}", code=errors.E_FAILED, hint=_SEARCH
+                f"The language server {name} failed: {error}", code=errors.E_FAILED, hint=hint
             ) from None
         except ServerRefused as error:
             raise ToolError(
-                f"The language server {name} refused: {error}", code=errors.E_FAILED, hint=_SEARCH
+                f"The language server {name} refused: {error}", code=errors.E_FAILED, hint=hint
             ) from None
         except trio.TooSlowError:
             waited = round(trio.current_time() - begun, 1)
             raise ToolError(
                 f"The language server {name} did not answer within {waited:g} seconds.",
                 code=errors.E_TIMEOUT,
-                hint=f"Try again later, or: {_SEARCH.lower()}",
+                hint=f"Try again later. {hint}",
             ) from None
 
     # --- results ----------------------------------------------------------------------------------
@@ -416,7 +422,7 @@ class Navigator:
             if lines is not None:
                 row += f": {to_one_line(lines.line(number), MAX_LINE)}"
             rows[row] = None
-        return _report_rows(list(rows), head, "Search in a part of the project for more.")
+        return _report_rows(list(rows), head, "Use search_files with a folder for the rest.")
 
     def _read_lines(self, uri: str) -> TextLines | None:
         """Return the lines of a file of the workspace that may be shown. Blocks."""

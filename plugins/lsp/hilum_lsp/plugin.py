@@ -13,7 +13,7 @@ import trio
 from hilum import Agent, Call, Output, Tool, ToolCall, Verdict, hookimpl, tool
 from hilum.hooks import hook_deadline
 
-from hilum_lsp.settings import LspSettings
+from hilum_lsp.settings import MAX_TIMEOUT, LspSettings
 
 if TYPE_CHECKING:
     from hilum import Session, WarmFinding
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # started first.
 SLACK = 40.0
 # Seconds that the gate may take; a call that takes longer is denied.
-GATE_TIMEOUT = 120.0
+GATE_TIMEOUT = MAX_TIMEOUT + SLACK
 
 
 def _reads_everything(arguments: Mapping[str, Any]) -> list[str]:
@@ -123,7 +123,7 @@ class LanguageServers:
         )
 
     def _is_deferred(self, agent: Agent) -> bool:
-        return "pool" not in vars(self) or not self.pool.has_running
+        return "pool" not in vars(self) or not self.pool.running()
 
     @tool(risk="read", effect="pure", reads=_reads_everything)
     async def find_definition(self, call: Call, name: str, path: str, line: int = 0) -> Output:

@@ -6,7 +6,7 @@ types; whatever else a server sends is skipped.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -56,13 +56,12 @@ class SymbolPlace(msgspec.Struct, frozen=True):
     range: Range | None = None
 
 
-class SymbolInformation(msgspec.Struct, frozen=True, rename="camel"):
+class SymbolInformation(msgspec.Struct, frozen=True):
     """A symbol with its place."""
 
     name: str
     kind: int
     location: SymbolPlace
-    container_name: str | None = None
 
 
 class ServerDiagnostic(msgspec.Struct, frozen=True):
@@ -75,9 +74,13 @@ class ServerDiagnostic(msgspec.Struct, frozen=True):
 
 
 class DiagnosticReport(msgspec.Struct, frozen=True):
-    """The answer to a request for diagnostics."""
+    """The answer to a request for diagnostics.
 
-    kind: str
+    A server may answer that they are unchanged only if the request has an id of earlier ones, which
+    hilum never sends; such an answer is invalid.
+    """
+
+    kind: Literal["full"]
     items: list[ServerDiagnostic] = []
 
 

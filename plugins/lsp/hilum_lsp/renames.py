@@ -2,8 +2,9 @@
 
 The gate of this plugin asks the server before the call is judged, and adds the files and a diff to
 the call's arguments: the guard judges every file, the user sees the changes, and what was approved
-is written, byte for byte. A server is only believed as far as its edits replace the old name in
-files of the workspace that have not changed.
+is written, byte for byte. If the diff is too long to be shown, the remaining files are listed with
+their number of places. A server is only believed as far as its edits replace the old name in files
+of the workspace that have not changed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from hilum_lsp.file_watch import find_files
 from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position, split_name
 from hilum_lsp.positions import TextLines
 from hilum_lsp.protocol import DocumentChange, TextEdit, WorkspaceEdit
+from hilum_lsp.servers import SERVERS
 from hilum_lsp.uris import read_uri
 
 if TYPE_CHECKING:
@@ -67,7 +69,30 @@ MAX_SEARCHED = 5_000
 MAX_SEARCH_SECONDS = 2.0
 MAX_NAMED = 10
 
-Key = tuple[str, str, str, int]
+_IN_PARTS = "Use find_references and edit the files in parts."
+_HINT = "Check the new name, or use find_references and edit the files."
+
+
+@attrs.frozen
+class RenameRequest:
+    """What a call asks for.
+
+    Args:
+        name: The name, perhaps with the names of what it is in.
+        new_name: The new name, alone.
+        path: A file in which the name occurs.
+        line: The line on which it occurs, from 1; 0 if unknown.
+    """
+
+    name: str
+    new_name: str
+    path: str
+    line: int
+
+    @property
+    def word(self) -> str:
+        """The old name alone."""
+        return split_name(self.name)[-1]
 
 
 @attrs.frozen
@@ -89,9 +114,17 @@ class FileRename:
 
 @attrs.frozen
 class Plan:
-    """A rename that was not made yet, or the reason why it cannot be made."""
+    """A rename that was not made yet, or the reason why it cannot be made.
 
-    key: Key
+    Args:
+        request: What was asked for.
+        changes: The changes of the files.
+        preview: The changes as the user reads them.
+        warning: A sentence about files that already contain the new name; empty if there are none.
+        error: Why the rename cannot be made; ``None`` if it can.
+    """
+
+    request: RenameRequest
     changes: tuple[FileRename, ...] = ()
     preview: str = ""
     warning: str = ""
@@ -125,10 +158,12 @@ class Renames:
             arguments = tool.check(call.arguments)
         except ToolError:
             return allow()
-        key = _make_key(arguments)
+        request = RenameRequest(
+            arguments["name"], arguments["new_name"], arguments["path"], arguments["line"]
+        )
         plan = self._plans.get(call.id)
-        if plan is None or plan.key != key:
-            plan = await self._make_plan(key)
+        if plan is None or plan.request != request:
+            plan = await self._make_plan(request)
             self._keep(call.id, plan)
         completed = {**arguments, "files": plan.files, "preview": plan.preview}
         if completed == arguments:
@@ -140,16 +175,16 @@ class Renames:
         while len(self._plans) > MAX_PLANS:
             del self._plans[next(iter(self._plans))]
 
-    async def _make_plan(self, key: Key) -> Plan:
+    async def _make_plan(self, request: RenameRequest) -> Plan:
         try:
-            changes = await self._find_changes(key)
+            changes = await self._find_changes(request)
             preview = await trio.to_thread.run_sync(_make_preview, changes)
-            warning = await trio.to_thread.run_sync(_find_clashes, changes, key[1])
+            warning = await trio.to_thread.run_sync(_find_clashes, changes, request.new_name)
         except ToolError as error:
-            return Plan(key, error=error)
+            return Plan(request, error=error)
         if warning:
             preview = f"[{warning}]\n{preview}"
-        return Plan(key, changes, preview, warning)
+        return Plan(request, changes, preview, warning)
 
     def check(self, call: Call) -> None:
         """Raise the error of a rename that cannot be made."""
@@ -175,51 +210,70 @@ class Renames:
             )
         contents = {change.path: (change.before, change.after) for change in plan.changes}
         await find_file_saver().replace_files(call, contents)
-        count = sum(change.count for change in plan.changes)
+        return await self._report(plan)
+
+    async def _report(self, plan: Plan) -> Output:
+        """Return the result of a rename that was made."""
         rows = [f"{change.path}: {change.count}" for change in plan.changes]
         diffs = [{"path": each.path, "diff": _make_diff(each)} for each in plan.changes]
-        old, new, _, _ = plan.key
-        places = "1 place" if count == 1 else f"{count} places"
+        asked = plan.request
+        places = _count_places(sum(change.count for change in plan.changes))
         files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
-        head = f"Renamed {old} to {new} in {places} in {files}:"
-        first = self.session.workspace.resolve(plan.key[2])
+        head = f"Renamed {asked.name} to {asked.new_name} in {places} in {files}:"
+        first = self.session.workspace.resolve(asked.path)
         hidden = await trio.to_thread.run_sync(self.navigator.describe_hidden, first)
         head = f"{head} {hidden}".rstrip()
-        rows += await trio.to_thread.run_sync(self._describe_left, plan, first)
+        rows += await trio.to_thread.run_sync(self._describe_unchanged, plan, first)
         if plan.warning:
             rows.append(plan.warning)
         return Output("\n".join([head, *rows]), data={"files": plan.files, "edits": diffs})
 
-    def _describe_left(self, plan: Plan, renamed: Path) -> list[str]:
+    def _describe_unchanged(self, plan: Plan, renamed: Path) -> list[str]:
         """Return sentences about files that still contain the old name as a word. Blocks.
 
         They may contain other names that are spelled the same, or the name in a text. They may also
         show that a server does not know the whole project.
         """
-        word = split_name(plan.key[0])[-1]
+        word = plan.request.word
+        found, searched, is_complete = self._find_unchanged(plan, renamed)
+        sentences = []
+        if found:
+            listed = _list_names(found)
+            sentences.append(f"Not changed, although the word {word} occurs there: {listed}.")
+        if not is_complete:
+            sentences.append(f"(Only the first {searched:,} files were searched for the word.)")
+        partly = [each.path for each in plan.changes if _has_word(each.after, word)]
+        if partly:
+            listed = _list_names(partly)
+            sentences.append(f"Changed in part; the word {word} still occurs there: {listed}.")
+        return sentences
+
+    def _find_unchanged(self, plan: Plan, renamed: Path) -> tuple[list[str], int, bool]:
+        """Search the files of the same language that a rename does not change. Blocks.
+
+        Returns:
+            The files that contain the old name, the number of searched files, and whether all were
+            searched.
+        """
         workspace = self.session.workspace
         until = time.monotonic() + MAX_SEARCH_SECONDS
         changed = {workspace.resolve(path) for path in plan.files}
+        suffixes = _find_related_suffixes(renamed.suffix)
         found: list[str] = []
-        files = find_files(workspace.root, (renamed.suffix,))
-        for name, (_, size, _) in islice(files, MAX_SEARCHED):
-            if time.monotonic() > until:
-                break
+        searched = 0
+        for name, (_, size, _) in chain.from_iterable(
+            find_files(root, suffixes) for root in workspace.roots
+        ):
+            if searched >= MAX_SEARCHED or time.monotonic() > until:
+                return found, searched, False
+            searched += 1
             path = Path(name)
             # What a link leads to is searched as the file itself.
             if size > MAX_FILE_BYTES or path in changed or path.is_symlink():
                 continue
-            if self._contains(path, word):
+            if self._contains(path, plan.request.word):
                 found.append(workspace.relative(path))
-        said = []
-        if found:
-            listed = _list_names(found)
-            said.append(f"Not changed, although the word {word} occurs there: {listed}.")
-        partly = [each.path for each in plan.changes if _has_word(each.after, word)]
-        if partly:
-            listed = _list_names(partly)
-            said.append(f"Changed in part; the word {word} still occurs there: {listed}.")
-        return said
+        return found, searched, True
 
     def _contains(self, path: Path, word: str) -> bool:
         """Return whether a file that may be read contains a word. Blocks."""
@@ -234,9 +288,9 @@ class Renames:
 
     # --- the plan ---------------------------------------------------------------------------------
 
-    async def _find_changes(self, key: Key) -> tuple[FileRename, ...]:
-        name, new_name, path, line = key
-        target = await self.navigator.read_target(name, path, line)
+    async def _find_changes(self, request: RenameRequest) -> tuple[FileRename, ...]:
+        new_name = request.new_name
+        target = await self.navigator.read_target(request.name, request.path, request.line)
         if not _NAME.fullmatch(new_name) or new_name == target.word:
             raise ToolError(
                 f"{new_name!r} is not a new name.",
@@ -264,7 +318,7 @@ class Renames:
                     versions[open_path] = known.version
             return edit, versions, client.encoding
 
-        edit, versions, encoding = await self.navigator.use(server, ask)
+        edit, versions, encoding = await self.navigator.use(server, ask, hint=_HINT)
         edits = self._list_edits(edit, versions)
         await trio.to_thread.run_sync(self._check_readable, list(edits))
         reader = _ChangeReader(self.session, target.word, new_name, encoding)
@@ -328,6 +382,7 @@ class Renames:
             raise ToolError(
                 f"The rename would change more than {MAX_FILES:,} files. {_UNCHANGED}",
                 code=errors.E_TOO_LARGE,
+                hint=_IN_PARTS,
             )
         by_path: dict[Path, list[TextEdit]] = {}
         for uri, edits in found.items():
@@ -344,9 +399,9 @@ class Renames:
             )
         path = read_uri(document.uri)
         version = versions.get(path) if path is not None else None
-        # gopls says version 0 of files that only the disk has.
-        says_none = document.version is None or (document.version == 0 and version is None)
-        if not says_none and document.version != version:
+        # gopls sends version 0 for files that only the disk has.
+        is_unknown = document.version is None or (document.version == 0 and version is None)
+        if not is_unknown and document.version != version:
             raise ToolError(
                 f"The language server answered for an old version of a file. {_UNCHANGED}",
                 code=errors.E_STALE,
@@ -423,11 +478,16 @@ class _ChangeReader:
                     f"The rename would change files of more than {MAX_TOTAL_BYTES // 1_000_000} MB."
                     f" {_UNCHANGED}",
                     code=errors.E_TOO_LARGE,
+                    hint=_IN_PARTS,
                 )
             if change.after != change.before:
                 found.append(change)
         if not found:
-            raise ToolError("The rename changes nothing.", code=errors.E_NOT_FOUND)
+            raise ToolError(
+                "The rename changes nothing.",
+                code=errors.E_NOT_FOUND,
+                hint="Check the name and pass its line.",
+            )
         return tuple(found)
 
     def _read(self, path: Path, edits: Iterable[TextEdit]) -> FileRename:
@@ -443,6 +503,7 @@ class _ChangeReader:
             raise ToolError(
                 f"{shown} is not text in UTF-8, or is too large. {_UNCHANGED}",
                 code=errors.E_CONTENT,
+                hint=_IN_PARTS,
             )
         edits = list(edits)
         if mark:
@@ -507,8 +568,17 @@ class _ChangeReader:
         )
 
 
-def _make_key(arguments: dict[str, Any]) -> Key:
-    return (arguments["name"], arguments["new_name"], arguments["path"], arguments["line"])
+def _find_related_suffixes(suffix: str) -> tuple[str, ...]:
+    """Return the suffixes of the files that the servers for a suffix serve."""
+    suffixes = {suffix}
+    for server in SERVERS:
+        if suffix in server.languages:
+            suffixes.update(server.languages)
+    return tuple(sorted(suffixes))
+
+
+def _count_places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count:,} places"
 
 
 def _make_diff(change: FileRename) -> str:
@@ -529,7 +599,7 @@ def _make_diff(change: FileRename) -> str:
 
 
 def _split_at(text: str, word: str) -> list[str]:
-    """Return what stands between the occurrences of a word in a text."""
+    """Return the parts of a text between the occurrences of a word."""
     pieces = []
     at = 0
     for offset in find_word(text, word):
@@ -559,17 +629,22 @@ def _find_clashes(changes: Iterable[FileRename], new_name: str) -> str:
 
 
 def _make_preview(changes: Iterable[FileRename]) -> str:
-    """Return the diffs of all files; of a large rename, only the first ones."""
+    """Return the diffs of all files.
+
+    Diffs beyond ``MAX_PREVIEW`` are left out. Their files are listed first, so that nobody approves
+    a change of a file that was not named.
+    """
     parts: list[str] = []
     left = MAX_PREVIEW
-    omitted = 0
+    omitted: list[str] = []
     for change in changes:
         diff = _make_diff(change)
         if len(diff) > left:
-            omitted += 1
+            omitted.append(f"{to_one_line(change.path, 500)}: {_count_places(change.count)}\n")
             continue
         left -= len(diff)
         parts.append(diff)
     if omitted:
-        parts.append(f"[The changes of {omitted} more files are not shown.]\n")
+        head = "[The diff is too long to be shown. The name is replaced in these files, too:]\n"
+        parts = [head, *omitted, *parts]
     return "".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +38,6 @@ class ServerPool:
     nursery: trio.Nursery
     settings: LspSettings
     _processes: dict[tuple[str, str, Path], ServerProcess] = attrs.Factory(dict)
-
-    @property
-    def has_running(self) -> bool:
-        """Whether a server that finds definitions runs."""
-        return any(each.is_ready and each.server.navigates for each in self._processes.values())
 
     def running(self) -> list[ServerProcess]:
         """Return the servers that find definitions and run."""
@@ -84,17 +80,22 @@ class ServerPool:
         """Return a server's process, which is created but not started at first use."""
         key = (server.name, program, folder)
         if key not in self._processes:
-            self._end_oldest()
             self._processes[key] = ServerProcess(
-                self.session, self.nursery, server, program, folder, self.settings
+                self.session,
+                self.nursery,
+                server,
+                program,
+                folder,
+                self.settings,
+                self._make_room,
             )
         return self._processes[key]
 
-    def _end_oldest(self) -> None:
-        """End the server that was used longest ago if too many run."""
-        running = [each for each in self._processes.values() if each.is_ready]
-        if len(running) >= MAX_RUNNING:
-            min(running, key=lambda each: each.last_use).end()
+    def _make_room(self) -> None:
+        """End the server that was used longest ago if no further one may start."""
+        started = [each for each in self._processes.values() if each.is_started]
+        if len(started) >= MAX_RUNNING:
+            min(started, key=lambda each: each.last_use).end()
 
     async def find_navigator(self, path: Path) -> ServerProcess:
         """Return the server that finds definitions in a file; it may not run yet.
@@ -129,24 +130,43 @@ class ServerPool:
             if not process.given_up:
                 return process
             problems[f"{server.name}: {process.given_up.rstrip('.')}"] = None
+        raise self._make_error(path, list(problems))
+
+    def _make_error(self, path: Path, problems: Sequence[str]) -> ToolError:
+        """Create the error of a file for which no server may run.
+
+        Args:
+            path: The file.
+            problems: Why each server that is installed cannot be used.
+        """
         kind = path.suffix or path.name
-        reasons = f" ({'; '.join(problems)})" if problems else ""
-        raise ToolError(
-            f"There is no language server for {kind} files{reasons}.",
+        known = [each for each in SERVERS if each.navigates and path.suffix in each.languages]
+        if not known:
+            return ToolError(
+                f"hilum knows no language server for {kind} files.",
+                code=errors.E_NOT_INSTALLED,
+                hint="Use search_files.",
+            )
+        off = [f"{each.name} is switched off" for each in known if not self._may_start(each)]
+        names = [each.name for each in known if self._may_start(each)]
+        reasons = "; ".join([*problems, *off])
+        advice = f"; the user may install {' or '.join(names)}" if names else ""
+        return ToolError(
+            f"There is no language server for {kind} files{f' ({reasons})' if reasons else ''}.",
             code=errors.E_NOT_INSTALLED,
-            hint="Use search_files; the user may install a server.",
+            hint=f"Use search_files{advice}.",
         )
 
     def _plan(self, path: Path) -> list[CheckerUse]:
         """Return the servers for a file: first those that the project configures. Blocks."""
         trusted = may_run_code(self.session)
         servers = [each for each in SERVERS if each.navigates and self._may_start(each)]
-        uses: dict[CheckerUse, None] = {}
+        uses: list[CheckerUse] = []
         for always in (False, True):
             checkers = [each.as_checker(always=always) for each in servers]
             project = LintProject(self.session.workspace, checkers, trusted)
-            uses.update(dict.fromkeys(project.plan([path])))
-        return list(uses)
+            uses += project.plan([path])
+        return uses
 
     def _end_refused(self, server: LanguageServer, use: CheckerUse) -> None:
         """End a running server that may no longer run, for example because trust was withdrawn."""

@@ -63,6 +63,7 @@ if ! { mkdir -p "$cache" && [ -w "$cache" ]; } 2>/dev/null; then
 fi
 exec "$@"
 """
+_ENDED = "It was ended."
 _BOM = b"\xef\xbb\xbf"
 _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 
@@ -78,6 +79,7 @@ class ServerProcess:
         program: Path of its program.
         folder: The folder that it serves.
         settings: The settings.
+        before_start: Called before the server is started.
 
     Attributes:
         client: The client of the running server; ``None`` if it does not run or is not ready.
@@ -93,13 +95,14 @@ class ServerProcess:
     program: str
     folder: Path
     settings: LspSettings
+    before_start: Callable[[], None]
     client: LanguageClient | None = None
     documents: Documents | None = None
     given_up: str = ""
     _is_started: bool = False
     _failures: int = 0
     _unanswered: int = 0
-    _late: int = 0
+    _slow_diagnostics: int = 0
     _has_waited: bool = False
     last_use: float = 0.0
     changed: trio.Event = attrs.Factory(trio.Event)
@@ -116,12 +119,17 @@ class ServerProcess:
     @property
     def is_quick(self) -> bool:
         """Whether the server runs and has its diagnostics in time."""
-        return self.is_ready and self._late < MAX_UNANSWERED
+        return self.is_ready and self._slow_diagnostics < MAX_UNANSWERED
 
     @property
     def is_ready(self) -> bool:
         """Whether the server runs and answers."""
         return self.client is not None and not self.client.failure
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the server runs or is being started, and is not about to end."""
+        return self._is_started and not self._ended.is_set()
 
     # --- start and end ----------------------------------------------------------------------------
 
@@ -130,12 +138,13 @@ class ServerProcess:
         self.last_use = trio.current_time()
         if self._is_started or self.given_up or self.last_use < self._not_before:
             return
+        self.before_start()
         self._is_started = True
         self._ended = trio.Event()
         self.nursery.start_soon(self._run, name=f"language server {self.server.name}")
 
     def end(self) -> None:
-        """End the running server; it may be started again."""
+        """End the server if it runs or is being started; it may be started again."""
         self._ended.set()
 
     async def wait_ready(self, seconds: float) -> LanguageClient:
@@ -146,16 +155,19 @@ class ServerProcess:
             trio.TooSlowError: It was not ready in time.
         """
         with trio.fail_after(seconds):
+            while self._is_started and self._ended.is_set():
+                await self.changed.wait()
+            self.start()
             while True:
                 changed = self.changed
-                self.start()
                 if self.given_up:
                     raise ServerFailed(self.given_up)
                 if self.client is not None and self.is_ready:
                     return self.client
                 if not self._is_started:
-                    # It may be started again later, but this call does not wait for that.
-                    raise ServerFailed(self._last_failure)
+                    # It may be started again later, but this call does not wait for that: if more
+                    # servers are needed at once than may run, they would end each other in turn.
+                    raise ServerFailed(self._last_failure or _ENDED)
                 await changed.wait()
 
     async def becomes_quick(self, seconds: float) -> bool:
@@ -214,18 +226,24 @@ class ServerProcess:
                 env={**_PLAIN, **self.server.env},
                 stdin=True,
                 grace=TERM_TIMEOUT,
-                # The sandbox of such a process cannot write to the workspace.
-                purpose="look",
+                # The sandbox of both cannot write to the workspace.
+                purpose="server" if self.server.runs_project_code else "look",
             ) as process,
             trio.open_nursery() as nursery,
         ):
-            client = LanguageClient(process, make_uri(self.folder), self.server.options)
+            options = self.server.initialization_options
+            client = LanguageClient(process, make_uri(self.folder), options)
             nursery.start_soon(client.run)
             try:
-                await client.initialize()
+                with trio.CancelScope() as starting:
+                    nursery.start_soon(_cancel_after, self._ended, starting)
+                    await client.initialize()
             except ServerFailed as error:
                 nursery.cancel_scope.cancel()
                 return str(error)
+            if self._ended.is_set():
+                nursery.cancel_scope.cancel()
+                return ""
             self._unanswered = 0
             self._has_waited = False
             self._stamps = await trio.to_thread.run_sync(self._read_stamps)
@@ -238,7 +256,7 @@ class ServerProcess:
             if not reason:
                 await client.shut_down()
             # Requests that wait for an answer end, too.
-            client.fail(reason or "It was ended.")
+            client.fail(reason or _ENDED)
             nursery.cancel_scope.cancel()
         return reason
 
@@ -254,6 +272,7 @@ class ServerProcess:
             if self._ended.is_set():
                 return ""
             if trio.current_time() - self.last_use > self.settings.idle:
+                self.end()
                 return ""
             used = await trio.to_thread.run_sync(measure_tree, pid)
             if used > self.settings.memory:
@@ -281,38 +300,46 @@ class ServerProcess:
         if known is not None and known.text == text and known.findings is not None:
             return known.findings
 
-        async def ask(client: LanguageClient, documents: Documents) -> tuple[WarmFinding, ...]:
-            return await documents.diagnose(path, text, seconds)
-
         try:
-            files = not self.server.checks_alone
-            found = await self.use(ask, seconds, files=files, waits=False, path=path)
+            found = await self._request_diagnostics(path, text, seconds)
         except trio.TooSlowError:
             # A server that is slow in a large project still finds definitions.
-            self._late += 1
+            self._slow_diagnostics += 1
             return None
         except (ServerFailed, ServerRefused):
             return None
-        self._late = 0
+        self._slow_diagnostics = 0
+        return found
+
+    async def _request_diagnostics(
+        self, path: Path, text: str, seconds: float
+    ) -> tuple[WarmFinding, ...]:
+        """Return the diagnostics of a text; see ``diagnose`` and ``Documents.diagnose``.
+
+        The time limit is so short that a server without an answer does not count as hanging.
+        """
+        self.last_use = trio.current_time()
+        with trio.fail_after(seconds):
+            async with self._lock:
+                client, documents = await self._get_client(seconds)
+                if not self.server.checks_alone:
+                    await self._send_changed_files(client, documents, but=path)
+                found = await documents.diagnose(path, text, seconds)
+        self._unanswered = 0
         return found
 
     async def use(
         self,
         function: Callable[[LanguageClient, Documents], Awaitable[T]],
         seconds: float,
-        *,
-        files: bool = True,
-        waits: bool = True,
-        path: Path | None = None,
     ) -> T:
         """Call a function with the running server while nothing else changes its files.
+
+        The server first learns which files have changed on the disk.
 
         Args:
             function: Called with the client and the open files.
             seconds: Time limit for all of it.
-            files: Whether the server first learns which files have changed on the disk.
-            path: A file whose text the function sends itself.
-            waits: Whether the time limit is so long that a server without an answer hangs.
 
         Raises:
             ServerFailed: The server cannot be used.
@@ -322,20 +349,24 @@ class ServerProcess:
         try:
             with trio.fail_after(seconds):
                 async with self._lock:
-                    await self._end_if_reconfigured()
-                    client = await self.wait_ready(seconds)
-                    documents = self.documents
-                    assert documents is not None
-                    if files:
-                        await self._send_changed_files(client, documents, path)
+                    client, documents = await self._get_client(seconds)
+                    await self._send_changed_files(client, documents)
                     found = await function(client, documents)
         except trio.TooSlowError:
-            self._unanswered += waits
+            self._unanswered += 1
             if self._unanswered >= MAX_UNANSWERED and self.client is not None:
                 self.client.fail("It does not answer.")
             raise
         self._unanswered = 0
         return found
+
+    async def _get_client(self, seconds: float) -> tuple[LanguageClient, Documents]:
+        """Return the client and the open files of the server, which starts if necessary."""
+        await self._end_if_reconfigured()
+        client = await self.wait_ready(seconds)
+        documents = self.documents
+        assert documents is not None
+        return client, documents
 
     async def wait_indexed(self, client: LanguageClient) -> bool:
         """Wait until the server knows the whole project; return False if that takes too long.
@@ -350,19 +381,24 @@ class ServerProcess:
         return await client.wait_idle(begins_within, self.settings.timeout / 2)
 
     async def _send_changed_files(
-        self, client: LanguageClient, documents: Documents, but: Path | None
+        self, client: LanguageClient, documents: Documents, but: Path | None = None
     ) -> None:
-        """Tell the server which files have changed on the disk since it was last told.
+        """Notify the server of files that have changed on the disk since the last notification.
 
-        Files that it has open with another text than the disk has are closed, except one.
+        Files that it has open with another text than the disk has are closed.
+
+        Args:
+            client: The client.
+            documents: The open files.
+            but: A file that stays open, because the caller sends its text.
         """
         texts = {path: documents.text_of(path) for path in documents.list_paths() if path != but}
 
-        def look() -> tuple[list[tuple[Path, int]], list[Path]]:
+        def find_changes() -> tuple[list[tuple[Path, int]], list[Path]]:
             outdated = [path for path, text in texts.items() if not _has_text(path, text)]
             return self._watch.scan(), outdated
 
-        changes, outdated = await trio.to_thread.run_sync(look)
+        changes, outdated = await trio.to_thread.run_sync(find_changes)
         for path in outdated:
             documents.close(path)
         if changes:
@@ -398,7 +434,7 @@ class ServerProcess:
     def _find_settings(self) -> list[str]:
         found = []
         for folder in (self.folder, *self.folder.parents):
-            found += [os.path.join(folder, name) for name in self.server.settings]
+            found += [os.path.join(folder, name) for name in self.server.restart_files]
             if folder in self.session.workspace.roots:
                 break
         return found

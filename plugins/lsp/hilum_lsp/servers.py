@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 from hilum_lint.checkers import Checker
@@ -49,15 +49,16 @@ class LanguageServer:
         arguments: Arguments of the program.
         configs: Evidence that a project uses the server, as for ``Checker``.
         requirement: Name of the requirement that installs it.
-        comes: How it is installed: as a Python package, as a Node package or system-wide.
-        code: Whether it runs the project's code, so that it only runs in trusted folders.
+        installed_by: How it is installed: as a Python package, as a Node package or system-wide.
+        runs_project_code: Whether it runs the project's code, so that it only runs in trusted
+            folders.
         checker: The checker of ``hilum-lint`` whose diagnostics the server has; empty for none.
         navigates: Whether it finds definitions and references.
         checks_alone: Whether the diagnostics of a file depend on this file alone.
         indexes: Whether it reads the project in the background after its start, and reports that
             as progress. Before it is done, it knows only a part of the uses of a name.
-        settings: Names of configuration files after whose change the server starts again.
-        options: The ``initializationOptions``.
+        restart_files: Names of configuration files after whose change the server starts again.
+        initialization_options: The ``initializationOptions`` of the protocol.
         env: Environment variables to set.
         package: The Node package that contains the program, if only some versions are servers.
         version: The first major version of this package that is a server.
@@ -69,14 +70,14 @@ class LanguageServer:
     arguments: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
     requirement: str = ""
-    comes: str = "system"
-    code: bool = True
+    installed_by: Literal["python", "node", "system"] = "system"
+    runs_project_code: bool = True
     checker: str = ""
     navigates: bool = True
     checks_alone: bool = False
     indexes: bool = False
-    settings: tuple[str, ...] = ()
-    options: Any = attrs.field(default=None, eq=False)
+    restart_files: tuple[str, ...] = ()
+    initialization_options: Any = attrs.field(default=None, eq=False)
     env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     package: str = ""
     version: int = 0
@@ -94,8 +95,8 @@ class LanguageServer:
             lambda stdout, stderr: (),
             requirement=self.requirement,
             program=self.program,
-            comes=self.comes,  # type: ignore[arg-type]
-            code=self.code,
+            comes=self.installed_by,
+            code=self.runs_project_code,
             always=always,
         )
 
@@ -143,12 +144,12 @@ SERVERS = (
         ("server",),
         ("ruff.toml", ".ruff.toml", "pyproject.toml[tool.ruff]"),
         requirement="ruff",
-        comes="python",
-        code=False,
+        installed_by="python",
+        runs_project_code=False,
         checker="ruff",
         navigates=False,
         checks_alone=True,
-        settings=("pyproject.toml", "ruff.toml", ".ruff.toml"),
+        restart_files=("pyproject.toml", "ruff.toml", ".ruff.toml"),
     ),
     LanguageServer(
         "ty",
@@ -157,10 +158,10 @@ SERVERS = (
         ("server",),
         ("ty.toml", "pyproject.toml[tool.ty]"),
         requirement="ty",
-        comes="python",
-        code=False,
+        installed_by="python",
+        runs_project_code=False,
         checker="ty",
-        settings=_PYTHON_CONFIGS,
+        restart_files=_PYTHON_CONFIGS,
     ),
     LanguageServer(
         "basedpyright",
@@ -169,10 +170,10 @@ SERVERS = (
         ("--stdio",),
         ("pyproject.toml[tool.basedpyright]",),
         requirement="basedpyright",
-        comes="python",
+        installed_by="python",
         # It runs the project's own Python to learn where its packages are.
         checker="basedpyright",
-        settings=_PYTHON_CONFIGS,
+        restart_files=_PYTHON_CONFIGS,
     ),
     LanguageServer(
         "pyright",
@@ -181,9 +182,9 @@ SERVERS = (
         ("--stdio",),
         ("pyrightconfig.json", "pyproject.toml[tool.pyright]"),
         requirement="pyright",
-        comes="python",
+        installed_by="python",
         checker="pyright",
-        settings=_PYTHON_CONFIGS,
+        restart_files=_PYTHON_CONFIGS,
     ),
     # Since version 7, TypeScript's compiler is a language server, and typescript-language-server
     # cannot use it.
@@ -194,8 +195,8 @@ SERVERS = (
         ("--lsp", "--stdio"),
         ("tsconfig.json", "jsconfig.json"),
         requirement="typescript",
-        comes="node",
-        settings=_SCRIPT_CONFIGS,
+        installed_by="node",
+        restart_files=_SCRIPT_CONFIGS,
         package="typescript",
         version=7,
     ),
@@ -205,12 +206,12 @@ SERVERS = (
         "typescript-language-server",
         ("--stdio",),
         ("tsconfig.json", "jsconfig.json"),
-        comes="node",
+        installed_by="node",
         # It loads the project's own TypeScript, and its plugins.
-        settings=_SCRIPT_CONFIGS,
+        restart_files=_SCRIPT_CONFIGS,
         # By default, it would download types of packages, and a second server, which knows only the
         # open files, would answer while the first one reads the project.
-        options={
+        initialization_options={
             "disableAutomaticTypingAcquisition": True,
             "tsserver": {"useSyntaxServer": "never"},
         },
@@ -222,7 +223,7 @@ SERVERS = (
         (),
         ("go.mod", "go.work"),
         indexes=True,
-        settings=("go.mod", "go.work"),
+        restart_files=("go.mod", "go.work"),
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
     LanguageServer(
@@ -232,7 +233,7 @@ SERVERS = (
         (),
         ("Cargo.toml",),
         indexes=True,
-        settings=("Cargo.toml",),
+        restart_files=("Cargo.toml",),
         env={"CARGO_NET_OFFLINE": "true"},
     ),
     LanguageServer(
@@ -242,8 +243,8 @@ SERVERS = (
         (),
         ("compile_commands.json", "compile_flags.txt", ".clangd"),
         # It neither runs compilers (`--query-driver` is not passed) nor the project's code.
-        code=False,
+        runs_project_code=False,
         indexes=True,
-        settings=("compile_commands.json", "compile_flags.txt", ".clangd"),
+        restart_files=("compile_commands.json", "compile_flags.txt", ".clangd"),
     ),
 )

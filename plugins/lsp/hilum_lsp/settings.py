@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hilum import section, setting
 
+# Maximum of `lsp.timeout`: the gate of a rename, whose time limit is fixed, waits that long.
+MAX_TIMEOUT = 80.0
+
 
 @section("lsp")
 class LspSettings:
@@ -23,11 +26,18 @@ class LspSettings:
         default=1_500_000_000,
         minimum=50_000_000,
         project="lower",
-        help="Maximum memory of a server and its child processes, in bytes.",
+        help=(
+            "Maximum memory of a server and its child processes, in bytes (Linux). Raise it if"
+            " hilum reports that a server of a large project needed more."
+        ),
     )
     timeout: float = setting(
         default=20.0,
         minimum=0.1,
+        maximum=MAX_TIMEOUT,
         project="lower",
-        help="Seconds that a tool waits for an answer of a server.",
+        help=(
+            "Seconds that a tool waits for a server that runs; a server that must be started first"
+            " has 30 seconds more."
+        ),
     )

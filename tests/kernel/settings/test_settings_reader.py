@@ -48,7 +48,7 @@ class Server:
 
 @section()
 class Limits:
-    memory: int = setting(default=512, minimum=1, help="Megabytes.")
+    memory: int = setting(default=512, minimum=1, maximum=4_000_000, help="Megabytes.")
     cpu: float = setting(default=1.0, help="Cores.")
 
 
@@ -213,6 +213,12 @@ def test_variables_of_kubernetes_are_no_settings(place):
         ("turns = 1.0", "turns: found 1.0, expected a whole number of at least 1"),
         ("turns = 0", "turns: found 0, expected a whole number of at least 1"),
         ("silence = true", "silence: found True, expected a number of at least 0"),
+        ("silence = nan", "silence: found nan, expected a number of at least 0"),
+        (
+            "shell.limits.memory = 4000001",
+            "shell.limits.memory: found 4000001, expected a whole number of at least 1 and at most"
+            " 4000000",
+        ),
         ("shell.login = 'false'", "shell.login: found 'false', expected true or false"),
         ("shell.program = 5", "shell.program: found 5, expected a string"),
         ("model = 2026-01-01", "model: found datetime.date(2026, 1, 1), expected a string"),

@@ -49,7 +49,7 @@ async def test_a_repository_is_cloned_and_not_touched(repository, tmp_path):
     before = list_tree(repository)
     async with Warden() as warden:
         copy = await project_copy.copy_project(warden, repository / "inner", tmp_path / "copy")
-    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True)
+    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True, "")
     assert (copy.folder / "a.py").read_text() == "one\n"
     assert list_tree(repository) == before
     assert not (tmp_path / "hook-ran").exists()
@@ -75,7 +75,32 @@ async def test_a_damaged_repository_is_copied_as_files(tmp_path):
     (source / "a.py").write_text("one\n")
     async with Warden() as warden:
         copy = await project_copy.copy_project(warden, source, tmp_path / "copy")
-    assert copy == (tmp_path / "copy", 1, 1, False, True)
+    assert copy == (tmp_path / "copy", 1, 1, False, True, "Git could not clone the project")
+
+
+@pytest.mark.parametrize(
+    ("git", "problem"),
+    [
+        ("", "Git is not installed"),
+        ("#!/bin/sh\nexec sleep 100\n", "Git could not clone the project within 1.5 seconds"),
+    ],
+)
+async def test_a_repository_that_git_does_not_clone_is_copied_as_files(
+    repository, tmp_path, monkeypatch, git, problem
+):
+    """The report says why, and not that there is no repository."""
+    (tmp_path / "bin").mkdir()
+    if git:
+        (tmp_path / "bin" / "git").write_text(git)
+        (tmp_path / "bin" / "git").chmod(0o755)
+        (tmp_path / "bin" / "sleep").symlink_to("/bin/sleep")
+        monkeypatch.setattr(project_copy, "CLONE_TIMEOUT", 1.5)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, repository, tmp_path / "copy")
+    assert not copy.is_repository
+    assert copy.problem == problem
+    assert (copy.folder / "inner" / "a.py").read_text() == "two\n"
 
 
 async def test_other_folders_are_copied_without_links_and_environments(tmp_path, monkeypatch):
@@ -103,7 +128,7 @@ async def test_a_repository_without_a_commit_has_its_files(tmp_path):
     run_git(source, "init", "-q")
     async with Warden() as warden:
         copy = await project_copy.copy_project(warden, source / "inner", tmp_path / "copy")
-    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True)
+    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True, "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -222,9 +247,12 @@ def test_each_cause_has_its_advice(tmp_path, equipped):
     assert "core.untrackedCache" not in find(tmp_path, status=150.0, has_untracked_cache=True)
     assert "not in a Git repository" in find(tmp_path, project={"is_repository": False})
     assert "Only a part" in find(tmp_path, project={"is_whole": False})
-    assert "configures Ruff" in find(tmp_path, times={"edit": 60.0})
+    found = find(tmp_path, project={"is_repository": False, "problem": "Git is not installed"})
+    assert found == "Git is not installed, so its files were measured without Git."
     if linux:
-        assert "max_user_watches=" in find(tmp_path, project={"folders": 400_000})
+        found = find(tmp_path, project={"folders": 400_000})
+        assert "at most half of the 524,288 folders" in found
+        assert "max_user_watches=800000" in found
 
 
 def test_a_busy_machine_is_no_reason_for_other_advice(tmp_path, equipped):
@@ -238,10 +266,12 @@ def test_a_busy_machine_is_no_reason_for_other_advice(tmp_path, equipped):
 
 def test_a_missing_program_is_named(tmp_path, monkeypatch, equipped):
     monkeypatch.setattr(advice.shutil, "which", lambda name: None)
-    monkeypatch.setattr(advice.sys, "executable", str(tmp_path / "python"))
     (tmp_path / "pyproject.toml").write_text("[tool.ruff]\n")
     found = find(tmp_path)
     assert "pip install ruff" in found
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "ruff").touch()
+    assert "hilum trust" in find(tmp_path)
     if sys.platform == "linux":
         assert "bubblewrap (bwrap) is not installed" in found
 
@@ -278,6 +308,8 @@ def test_the_table_has_every_figure():
     assert "the same without sandbox 6.0 ms".split() in rows
     assert "hilum 54.5 MB, supervision of commands (3 processes) 5.5 MB" in text
     assert text.endswith("What would help:\n- Do this.")
+    assert "; medians of 2 rounds\n" in text
+    assert "; medians of 1 round\n" in command.format_report(report | {"rounds": 1})
     assert "nothing to improve" in command.format_report(report | {"advice": []})
 
 

@@ -96,7 +96,7 @@ async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
         run = await bench.start("Work.")
         asked = await bench.wait_for(ApprovalAsked)
         (bench.workspace / "a.txt").write_text("mine\n")
-        undoing(bench)._snapshot_taken -= 1  # as if the user had taken a second
+        undoing(bench).commands._snapshot_taken -= 1  # as if the user had taken a second
         bench.session.answer(asked.id, True)
         with bench.guard():
             await run.wait()
@@ -341,10 +341,51 @@ async def test_a_tree_too_large_to_look_at_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SnapshotLimits, "__new__", partial(SnapshotLimits.__new__, seconds=-1.0))
     async with open_bench(hilum_files, hilum_shell, files={"a.txt": "a"}) as bench:
         assert not (await bench.call("run_terminal_cmd", command="echo x > a.txt")).code
-        assert (
-            "cannot be undone: more than 0 files" in bench.of(PluginEvent)[-1].data["unprotected"]
-        )
+        problem = bench.of(PluginEvent)[-1].data["unprotected"]
+        assert "cannot be undone: a snapshot of the workspace took longer than" in problem
         assert changed(bench) == []
+
+
+SLOW = SnapshotLimits(seconds=-1.0)
+
+
+def slow_notes(bench) -> list[str]:
+    events = bench.of(PluginEvent)
+    return [event.data["say"] for event in events if event.name == "files.slow_snapshot"]
+
+
+async def run_commands(bench, *commands: str) -> None:
+    """Run commands, one after another, for one prompt."""
+    bench.model.next(*(ask("run_terminal_cmd", command=each) for each in commands), say("Done."))
+    await bench.run("Go.")
+
+
+async def test_after_a_slow_snapshot_the_next_prompt_tries_again() -> None:
+    """The machine may have been busy for a moment. The user reads about it once."""
+    async with open_bench(hilum_files, hilum_shell, files={"a.txt": "a"}) as bench:
+        snapshots = undoing(bench)._snapshots
+        limits = snapshots._limits
+        snapshots._limits = SLOW
+        await run_commands(bench, "echo 1 > a.txt", "echo 2 > a.txt")
+        (note,) = slow_notes(bench)
+        assert "until your next prompt" in note
+        assert changed(bench) == []
+        snapshots._limits = limits
+        await run_commands(bench, "echo 3 > a.txt")
+        assert changed(bench) == [{"a.txt": "~"}]
+        assert len(slow_notes(bench)) == 1
+
+
+async def test_a_workspace_that_is_too_large_is_not_tried_at_each_prompt() -> None:
+    async with open_bench(hilum_files, hilum_shell, files={"a.txt": "a"}) as bench:
+        undoing(bench)._snapshots._limits = SLOW
+        for number in range(4):
+            await run_commands(bench, f"echo {number} > a.txt")
+        first, second = slow_notes(bench)
+        assert "until your next prompt" in first
+        assert "in this session" in second
+        assert "CACHEDIR.TAG" in second
+        assert (bench.workspace / "a.txt").read_text() == "3\n"
 
 
 async def test_contents_are_for_the_user_only() -> None:

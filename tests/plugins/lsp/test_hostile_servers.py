@@ -4,6 +4,8 @@ import json
 import os
 
 import pytest
+import trio
+import trio.testing
 from hilum.events import PluginEvent
 from hilum_lsp import LanguageServers, client, server_process
 
@@ -126,6 +128,70 @@ async def test_pushed_diagnostics_of_an_old_version_are_skipped(misbehave, put, 
         for version, text in ((2, "value = 2\n"), (3, "value = 3\n")):
             found = await server.diagnose(root / "a.py", text, 5)
             assert [each.message for each in found] == [f"version {version}"]
+
+
+async def test_at_most_six_servers_run(misbehave, put, opened, root):
+    """Those that are still starting count, and so do those that start again."""
+    names = [f"part{number}" for number in range(7)]
+    for name in names:
+        put({f"{name}/pyproject.toml": "[tool.ty]\n", f"{name}/a.py": "value = 1\n"})
+    misbehave("fine")
+
+    async def find(bench, name: str) -> None:
+        result = await bench.call("find_definition", name="value", path=f"{name}/a.py")
+        assert result.code in ("", "E_FAILED"), result.text
+
+    async with opened() as bench:
+        pool = bench.session.plugin(LanguageServers).pool
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(find, bench, name)
+        for name in (names[0], names[-1], names[0]):
+            result = await bench.call("find_definition", name="value", path=f"{name}/a.py")
+            assert not result.code, result.text
+            with bench.guard():
+                # One that was ended may need a moment.
+                while len(running := [e for e in pool._processes.values() if e._is_started]) > 6:
+                    ending = next(each for each in running if not each.is_started)
+                    await ending.changed.wait()
+            assert bench.session.processes.alive == 6
+        assert len(pool._processes) == 7
+
+
+async def test_a_server_that_is_ended_while_it_starts_fails_its_call(misbehave, put, opened):
+    """The call does not start it again, or seven calls would end each other's servers for ever."""
+    put(FILE)
+    misbehave("mute")
+    async with opened() as bench:
+        results = []
+
+        async def call() -> None:
+            results.append(await ask(bench))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            pool = bench.session.plugin(LanguageServers).pool
+            with bench.guard():
+                while not bench.session.processes.alive:
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+                (server,) = pool._processes.values()
+                server.end()
+                while server._is_started:
+                    await server.changed.wait()
+        assert results[0].code == "E_FAILED"
+        assert "It was ended." in results[0].text
+        assert bench.session.processes.alive == 0
+
+
+async def test_a_file_without_a_known_server_says_so(put, opened, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    put({"a.rb": "value = 1\n", "a.rs": "fn a() {}\n"})
+    async with opened() as bench:
+        unknown = await bench.call("find_definition", name="value", path="a.rb")
+        known = await bench.call("find_definition", name="a", path="a.rs")
+    assert unknown.code == known.code == "E_NOT_INSTALLED"
+    assert "hilum knows no language server for .rb files" in unknown.text
+    assert "the user may install rust-analyzer" in known.text
 
 
 # --- renames --------------------------------------------------------------------------------------

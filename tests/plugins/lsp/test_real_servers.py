@@ -11,7 +11,7 @@ import pytest
 from hilum import allow, deny, hookimpl
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
-from hilum_lsp import LanguageServers
+from hilum_lsp import LanguageServers, renames
 from hilum_lsp.servers import SERVERS
 
 MANY = 31
@@ -87,6 +87,40 @@ async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project
         await history(bench).undo("call")
         for name, text in project.items():
             assert (root / name).read_text() == text
+
+
+async def test_a_rename_whose_diff_is_too_long_names_the_other_files(
+    project, opened, root, monkeypatch
+):
+    """What the user approves includes the name of every file and its number of places."""
+    monkeypatch.setattr(renames, "MAX_PREVIEW", 500)
+    async with opened(approve="ask_first") as bench:
+        asked, result = await approve_rename(bench)
+    assert not result.code, result.text
+    preview = json.loads(asked.call.arguments)["preview"]
+    shown = {name for name in project if f"+++ {name}" in preview}
+    listed = {name for name in project if f"\n{name}: 3 places\n" in preview}
+    changed = {name for name in project if name.startswith(("core", "part"))}
+    assert shown
+    assert listed
+    assert shown | listed == changed
+    assert not shown & listed
+    assert preview.startswith("[The diff is too long to be shown.")
+
+
+async def test_a_search_that_was_cut_off_is_not_taken_for_complete(project, opened, monkeypatch):
+    monkeypatch.setattr(renames, "MAX_SEARCHED", 2)
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME)
+    assert "(Only the first 2 files were searched for the word.)" in result.text
+
+
+async def test_files_of_the_same_language_are_searched_for_the_old_name(put, project, opened):
+    put({"typed.pyi": "# helper\n", "notes.md": "helper\n"})
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME)
+    assert "occurs there: other.py, typed.pyi." in result.text
+    assert "were searched" not in result.text
 
 
 async def test_a_rename_is_denied_by_rules_about_the_files_that_it_would_change(
@@ -258,9 +292,10 @@ async def test_an_idle_server_ends_and_starts_again(project, opened, monkeypatch
         assert not result.code
 
 
-async def test_a_server_cannot_write_to_the_workspace(put, opened, root):
-    """It runs in the sandbox of processes that only look at files."""
-    program = root / ".venv/bin/ty"
+@pytest.mark.parametrize("name", ["ty", "pyright-langserver"])
+async def test_a_server_cannot_write_to_the_workspace(put, opened, root, name):
+    """It runs in the sandbox of processes that only look at files, also if it runs code."""
+    program = root / ".venv/bin" / name
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ntouch {root}/written && echo written >&2\nexit 3\n")
     program.chmod(0o755)

@@ -18,11 +18,10 @@ SLOW_SANDBOX = 15.0
 """Milliseconds that the sandbox adds to a command from which advice is given."""
 SLOW_START = 2.5
 """Ratio of hilum's start to that of the bare loop from which advice is given."""
-SLOW_EDIT = 25.0
-"""Milliseconds that an edit takes longer than a read from which advice is given."""
 _WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 _ENOUGH_WATCHES = 524_288
 _RUFF_FILES = ("ruff.toml", ".ruff.toml")
+_ENVIRONMENTS = (".venv", "venv")
 
 
 class Facts(NamedTuple):
@@ -87,20 +86,24 @@ def _about_sandbox(facts: Facts) -> Iterator[str]:
                 " is covered separately, so keep such files together in one folder, or outside of"
                 " the project. `hilum doctor` shows what the sandbox enforces."
             )
-    with_children = 2 * facts.project.folders
+    # hilum leaves half of the watches to other programs.
+    needed_watches = 2 * facts.project.folders
     watches = _read_number(_WATCHES)
-    if watches is not None and watches < with_children:
+    if watches is not None and watches < needed_watches:
         yield (
-            f"The system lets you watch {watches:,} folders, and the project has"
-            f" {facts.project.folders:,}, so hilum searches all files after each command. Raise the"
-            f" limit: sudo sysctl fs.inotify.max_user_watches={_ENOUGH_WATCHES}"
+            f"hilum uses at most half of the {watches:,} folders that the system lets you watch, and"
+            f" the project has {facts.project.folders:,}, so hilum searches all files after each"
+            " command. Raise the limit: sudo sysctl"
+            f" fs.inotify.max_user_watches={max(needed_watches, _ENOUGH_WATCHES)}"
         )
 
 
 def _about_project(facts: Facts) -> Iterator[str]:
     if not facts.project.is_whole:
         yield "Only a part of the project was copied and measured, because it is large."
-    if not facts.project.is_repository:
+    if facts.project.problem:
+        yield f"{facts.project.problem}, so its files were measured without Git."
+    elif not facts.project.is_repository:
         yield (
             "The project is not in a Git repository, so the model does not learn what has changed."
         )
@@ -109,17 +112,26 @@ def _about_project(facts: Facts) -> Iterator[str]:
             f"git status takes {facts.status:.0f} ms, which each prompt waits for. Let Git remember"
             " untracked files: git config core.untrackedCache true"
         )
-    if _configures_ruff(facts.source):
-        if not _finds_ruff(facts.source):
-            yield (
-                "The project configures Ruff, but Ruff is not installed, so edits are checked only"
-                " for syntax. Install it in the project's environment: pip install ruff"
-            )
-    elif facts.times["edit"] - facts.times["read"] > SLOW_EDIT and not is_busy(facts):
-        yield (
-            "Edits are checked by a new Python process each time. A project that configures Ruff is"
-            " checked faster and for more mistakes."
+    if _configures_ruff(facts.project.folder) and not shutil.which("ruff"):
+        yield _advise_ruff(facts.source)
+
+
+def _advise_ruff(source: Path) -> str:
+    """Return advice for a project that configures Ruff, which is not on the ``PATH``.
+
+    Args:
+        source: The user's project.
+    """
+    if any((source / name / "bin" / "ruff").exists() for name in _ENVIRONMENTS):
+        return (
+            "Ruff is installed only in the project's environment, which the copy does not have, so"
+            " edits were measured with a check of the syntax. In the project itself, hilum uses Ruff"
+            " once you trust the folder: hilum trust"
         )
+    return (
+        "The project configures Ruff, but Ruff is not installed, so edits are checked only for"
+        " syntax. Install it in the project's environment: pip install ruff"
+    )
 
 
 def _configures_ruff(project: Path) -> bool:
@@ -131,11 +143,6 @@ def _configures_ruff(project: Path) -> bool:
         return False
     tools = data.get("tool")
     return isinstance(tools, dict) and "ruff" in tools
-
-
-def _finds_ruff(project: Path) -> bool:
-    folders = (project / ".venv" / "bin", project / "venv" / "bin", Path(sys.executable).parent)
-    return bool(shutil.which("ruff")) or any((folder / "ruff").exists() for folder in folders)
 
 
 def _read_number(path: Path) -> int | None:

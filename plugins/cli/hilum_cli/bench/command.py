@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 TURNS = 12
 READS = 60
 MAX_ROUNDS = 5
-DEFAULT_SECONDS = 50
+DEFAULT_SECONDS = 45
 _WARM_UP = 3  # turns that are left out, because they load code or create files
 EPILOG = """\
 Measured are the time from the start of the process to the first request to the model, turns with a \
 command, an edit and a read, eight commands of 0.5 s at once, and the memory of all processes. A \
-turn lasts from the end of the model's answer to the next request.
+turn lasts from the end of the model's answer to the next request. The model thinks for 40 ms \
+before an answer with a command or an edit, and for 300 ms before the eight commands; meanwhile, \
+hilum prepares sandboxes.
 
 hilum works in a temporary copy of the project: a clone of its last commit or, without Git, a copy \
 of its files. It has default settings, the sandbox and a new home folder. The model is a script on \
@@ -41,6 +43,7 @@ this machine: no key or network is needed, and nothing is sent. The bare loop is
 with the same tools and no protection.
 """
 # Seconds for which the model thinks before each answer; no model answers faster.
+# Meanwhile, hilum builds spare sandboxes; eight of them take longer than one.
 _THINK = {"command": 0.04, "unguarded": 0.04, "edit": 0.04, "eight": 0.3}
 _LABELS = {
     "start": "start to first request",
@@ -150,29 +153,18 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
     progress = Out(2)
     deadline = time.monotonic() + options.seconds
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    scripts = measuring.make_scripts(TURNS, TURNS, READS)
-    runs: dict[tuple[str, str], list[Measurement]] = {}
     async with Warden() as warden:
         progress.say("Copying the project …")
         project = await copy_project(warden, source, folder / "project")
         home = folder / "home"
         home.mkdir()
+        runs: dict[tuple[str, str], list[Measurement]] = {}
         rounds = 0
         while rounds < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
             rounds += 1
             for kind, side in _list_runs(rounds):
-                if rounds > 1 and time.monotonic() > deadline:
-                    break
                 progress.say(f"Round {rounds}: {_LABELS[kind].strip()}, {_NAMES[side]} …")
-                script = scripts["command" if kind == "unguarded" else kind]
-                argv = measuring.make_bare_command()
-                if side == "hilum":
-                    settings = ["guard.sandbox=off"] if kind == "unguarded" else []
-                    argv = measuring.make_hilum_command(len(script), settings)
-                sample = project.folder / measuring.SAMPLE
-                sample.write_text(measuring.make_sample(READS))
-                think = _THINK.get(kind, 0.0)
-                found = await measuring.measure(warden, argv, script, project.folder, home, think)
+                found = await _measure_once(warden, project, home, kind, side)
                 runs.setdefault((kind, side), []).append(found)
         if find_server(find_socket()):
             progress.say("The start with the fork server, as one runs …")
@@ -184,6 +176,32 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
     times = {side: _summarize(runs, side) for side in _SIDES}
     facts = advice.Facts(project, source, times["hilum"], times["bare"], status, has_cache, load)
     return _make_report(facts, runs, rounds)
+
+
+async def _measure_once(
+    warden: Warden, project: ProjectCopy, home: Path, kind: str, side: str
+) -> Measurement:
+    """Run hilum or the bare loop once.
+
+    Args:
+        warden: The owner of the processes.
+        project: The copy of the project.
+        home: The home folder of the run.
+        kind: The measurement.
+        side: ``bare`` or ``hilum``.
+    """
+    from hilum_cli.bench import measuring
+
+    scripts = measuring.make_scripts(TURNS, TURNS, READS)
+    script = scripts["command" if kind == "unguarded" else kind]
+    argv = measuring.make_bare_command()
+    if side == "hilum":
+        settings = ["guard.sandbox=off"] if kind == "unguarded" else []
+        argv = measuring.make_hilum_command(len(script), settings)
+    sample = project.folder / measuring.SAMPLE
+    sample.write_text(measuring.make_sample(READS))
+    think = _THINK.get(kind, 0.0)
+    return await measuring.measure(warden, argv, script, project.folder, home, think)
 
 
 def _list_runs(number: int) -> list[tuple[str, str]]:
@@ -283,10 +301,11 @@ def _make_report(
 
 def format_report(report: dict[str, Any]) -> str:
     """Return the report as text."""
-    kind = "files in a Git repository" if report["is_repository"] else "files, no Git repository"
+    kind = "files in a Git repository" if report["is_repository"] else "files, without Git"
+    rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     lines = [
         f"hilum {report['hilum']}, Python {report['python']}, {report['processors']} processors,"
-        f" load {report['load']}; {report['files']:,} {kind}; medians of {report['rounds']} rounds",
+        f" load {report['load']}; {report['files']:,} {kind}; medians of {rounds}",
         "",
         f"{'':34}{'bare loop':>12}{'hilum':>12}{'ratio':>8}",
     ]

@@ -70,6 +70,8 @@ class ProjectCopy(NamedTuple):
         folders: The number of its folders.
         is_repository: Whether it is a clone of a Git repository.
         is_whole: Whether the whole project was copied.
+        problem: Why the copy of a Git repository is no clone, without a full stop; empty if it is
+            one, or if there is no repository.
     """
 
     folder: Path
@@ -77,6 +79,7 @@ class ProjectCopy(NamedTuple):
     folders: int
     is_repository: bool
     is_whole: bool
+    problem: str = ""
 
 
 async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCopy:
@@ -91,7 +94,10 @@ async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCop
         OSError: The copy cannot be written.
     """
     top = find_repository(source)
-    if top is not None and await _clone(warden, top, target):
+    problem = ""
+    if top is not None:
+        problem = await _clone(warden, top, target)
+    if top is not None and not problem:
         inside = target / source.relative_to(top)
         # The folder may not be in the last commit.
         work = inside if inside.is_dir() else target
@@ -105,7 +111,7 @@ async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCop
         return ProjectCopy(work, files, folders, True, is_whole)
     is_whole = await trio.to_thread.run_sync(_copy_files, source, target)
     files, folders = await trio.to_thread.run_sync(_count, target)
-    return ProjectCopy(target, files, folders, False, is_whole)
+    return ProjectCopy(target, files, folders, False, is_whole, problem)
 
 
 def find_repository(folder: Path) -> Path | None:
@@ -116,20 +122,22 @@ def find_repository(folder: Path) -> Path | None:
     return None
 
 
-async def _clone(warden: Warden, top: Path, target: Path) -> bool:
-    """Clone a repository, and return whether that succeeded."""
+async def _clone(warden: Warden, top: Path, target: Path) -> str:
+    """Clone a repository, and return why that failed; empty if it succeeded."""
     env = {**os.environ, **_CLONE_ENVIRONMENT}
     command = Command((*_CLONE, "--", str(top), str(target)), str(top), env)
+    problem = f"Git could not clone the project within {CLONE_TIMEOUT:g} seconds"
     try:
         with trio.move_on_after(CLONE_TIMEOUT):
             done = await warden.run(command)
             if not done.returncode:
-                return True
-    except CommandError:  # Git is not installed
-        pass
+                return ""
+            problem = "Git could not clone the project"
+    except CommandError:
+        problem = "Git is not installed"
     with trio.CancelScope(shield=True):
         await trio.to_thread.run_sync(shutil.rmtree, target, True)
-    return False
+    return problem
 
 
 def _copy_files(source: Path, target: Path) -> bool:

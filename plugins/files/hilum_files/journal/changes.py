@@ -1,11 +1,6 @@
 """The session plugin that requires files to be read before a change and makes all changes undoable.
 
-The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
-after each command. Usually, inotify names what has changed since the previous snapshot; what it
-misses is found by a walk of the workspace while no command runs.
-
-Changes that others make between two snapshots cannot be distinguished from the
-commands' own changes, and the plugin reports this.
+The tools record their own changes; ``command_tracker`` finds those that commands make.
 """
 
 from __future__ import annotations
@@ -20,20 +15,25 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 from hilum import Block, EditorFiles, HilumError, UsageError, errors, events, hookimpl, make_id
 
+from hilum_files.journal.command_tracker import CommandTracker, find_turn_and_run
 from hilum_files.journal.content_store import DAY_SECONDS, ContentStore, hash_content
 from hilum_files.journal.editor_log import ClosedEditor, EditorLog, LoggedEditor
 from hilum_files.journal.journal import Journal, contents_folder
 from hilum_files.journal.records import (
     CHANGED,
     CHANGING,
-    COMMAND,
     SHOWN,
     Change,
     Record,
@@ -42,9 +42,9 @@ from hilum_files.journal.records import (
     unspell_path,
 )
 from hilum_files.journal.shared_changes import SharedChanges
-from hilum_files.journal.snapshots import SNAPSHOT_ERRORS, Snapshots
+from hilum_files.journal.snapshots import Snapshots
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
-from hilum_files.journal.tree import SnapshotLimits, TreeTooLarge
+from hilum_files.journal.tree import SnapshotLimits
 from hilum_files.settings import FilesSettings
 from hilum_files.text import show
 
@@ -55,38 +55,10 @@ if TYPE_CHECKING:
     from hilum_files.journal.undo_plan import Plan
     from hilum_files.journal.undo_preview import CallChanges, RunChanges, UndoPreview
 
-MAX_SNAPSHOT_AGE = 0.25
-"""Maximum age, in seconds, of a snapshot for a command that had to wait."""
-CONFIRM_DELAY = 0.25
-"""Seconds without a command after which the workspace is walked."""
 CLOSE_TIMEOUT = 4.0
 MAX_UNDONE_SHOWN = 20
-MAX_DESCRIPTION = 200
 FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
 """This plugin's tools, which record their own changes."""
-
-
-class _CommandBegan(Exception):
-    """Raised in a walk that confirms earlier looks when a command begins."""
-
-
-class RunningCommand(msgspec.Struct):
-    """An unfinished command, or another unfinished call that may change files.
-
-    Attributes:
-        record: The record of the call.
-        started: Whether the call was allowed to run.
-        began: When the last snapshot before the command was taken, as Unix time in seconds.
-        starts_no_process: Whether the call begins as soon as it is allowed, because it starts no
-            process before which another snapshot could be taken.
-        own_calls: Names of tools whose calls the command itself carries out.
-    """
-
-    record: Record
-    started: bool = False
-    starts_no_process: bool = False
-    began: float = 0.0
-    own_calls: frozenset[str] = frozenset()
 
 
 class Changes:
@@ -97,6 +69,9 @@ class Changes:
     Args:
         session: The session.
         store: The store of contents.
+
+    Attributes:
+        commands: The commands that are running, and the changes that they make.
     """
 
     def __init__(self, session: Session, store: ContentStore) -> None:
@@ -111,26 +86,14 @@ class Changes:
             self._journal,
             session.id,
             limits,
-            deferred=settings.deferred_looks and session.processes.contained,
+            incremental=settings.incremental_snapshots and session.processes.contained,
             may_miss=lambda: session.processes.count("service") > 0,
         )
-        # The commands since the last walk of the whole workspace.
-        self._unconfirmed: list[RunningCommand] = []
-        self._begun = 0  # number of commands that have begun
-        self._command_ended = trio.Event()
-        self._confirming = trio.Lock()
-        self._editor_log = EditorLog(store)
-        self._running: dict[tuple[str, str], RunningCommand] = {}
-        self._snapshot_taken = 0.0
-        self._has_process = False
-        self._problem = ""  # why changes made by the running commands cannot be undone
-        self._lasting_problem = ""
+        problem = ""
         if not settings.snapshots:
-            self._lasting_problem = (
-                "Snapshots are off (files.snapshots), so its changes cannot be undone."
-            )
-        # This lock is held while a snapshot is taken and during an undo.
-        self._lock = trio.Lock()
+            problem = "Snapshots are off (files.snapshots), so its changes cannot be undone."
+        self.commands = CommandTracker(session, self._journal, self._snapshots, problem)
+        self._editor_log = EditorLog(store)
 
     # --- session operations -----------------------------------------------------------------------
 
@@ -203,16 +166,6 @@ class Changes:
 
         return await trio.to_thread.run_sync(list_calls, self._update(), limit)
 
-    async def plan_undo(
-        self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
-    ) -> Plan:
-        """Return what an undo would do. The arguments and errors are those of ``undo``."""
-        await self.confirm()
-        journal = self._update()
-        return await trio.to_thread.run_sync(
-            lambda: journal.plan(scope, name, shared=shared, merge=merge)
-        )
-
     async def preview_undo(
         self, scope: Scope = "run", name: str = "", *, merge: bool = True
     ) -> UndoPreview:
@@ -253,14 +206,7 @@ class Changes:
             ToolError: A file changed later and cannot be merged (``E_STALE``), or the undo failed;
                 nothing is undone in either case.
         """
-        async with self._lock:  # no command can begin while the lock is held
-            if self._running:
-                raise UsageError(
-                    "Commands that may change files are running.",
-                    code=errors.E_BUSY,
-                    hint="Stop the run, or wait for it to finish.",
-                )
-            await self._confirm()
+        async with self.commands.keep_from_starting():
             journal = self._update()
             return await trio.to_thread.run_sync(
                 lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared, merge=merge)
@@ -283,64 +229,11 @@ class Changes:
             # A face only checks a call against the rules, such as a command that the user typed. No
             # event will report its end.
             return None
-        if any(
-            running.record.agent == agent.name and tool.name in running.own_calls
-            for running in self._running.values()
-        ):
-            return None
-        known = self._running.get((agent.name, call.id))
-        if known is None or known.started:
-            return self._begin_command(agent, call, tool)
-        if known.starts_no_process:
-            return self._refresh_snapshot(known)
-        return None
+        return self.commands.begin(agent, call, tool)
 
-    async def _refresh_snapshot(self, waiting: RunningCommand) -> None:
-        """Take another snapshot for a call that waited for approval.
-
-        Changes that the user made while the call waited must not be attributed to it.
-        """
-        async with self._lock:
-            if not self._has_process and self._is_outdated(waiting):
-                await self._take_snapshot()
-
-    def _is_outdated(self, waiting: RunningCommand | None = None) -> bool:
-        """Return whether a command that had to wait needs another snapshot.
-
-        If another call is already running, its changes must not appear to precede the snapshot.
-        """
-        for other in self._running.values():
-            if other.starts_no_process and other is not waiting:
-                return False
-        return time.monotonic() - self._snapshot_taken > MAX_SNAPSHOT_AGE
-
-    async def _begin_command(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
-        self._begun += 1
-        async with self._lock:
-            if not self._running:
-                await self._take_snapshot()
-            # The command is logged before it runs, so that recovery after a crash knows which
-            # command was running.
-            turn, run = _turn_and_run(agent)
-            record = Record(
-                id=make_id("command"),
-                tool=tool.name,
-                what=_describe_call(call),
-                call=call.id,
-                turn=turn,
-                unprotected=self._problem,
-                agent=agent.name,
-                run=run,
-            )
-            self._running[agent.name, call.id] = RunningCommand(
-                record, starts_no_process=tool.changes_files, began=time.time()
-            )
-            self._session.emit(record.to_event(COMMAND))
-
-    @asynccontextmanager
-    async def recording(
+    def recording(
         self, agent: Agent, what: str, own_calls: Collection[str] = ()
-    ) -> AsyncIterator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Record as the agent's own what any program changes in the workspace during the block.
 
         Changes that calls make in this time are recorded as the changes of these calls.
@@ -350,36 +243,7 @@ class Changes:
             what: The program, as the journal shows it.
             own_calls: Names of tools whose calls the program itself carries out.
         """
-        self._begun += 1
-        async with self._lock:
-            if not self._running:
-                await self._take_snapshot()
-            turn, run = _turn_and_run(agent)
-            identity = make_id("program")
-            record = Record(
-                id=identity,
-                tool="",
-                what=what[:MAX_DESCRIPTION],
-                # There is no call, but the changes can be undone like those of a call.
-                call=f"program-{identity}",
-                turn=turn,
-                unprotected=self._problem,
-                agent=agent.name,
-                run=run,
-            )
-            running = RunningCommand(
-                record, started=True, began=time.time(), own_calls=frozenset(own_calls)
-            )
-            self._running[agent.name, record.call] = running
-            self._session.emit(record.to_event(COMMAND))
-        try:
-            await self._session.journal.flush()
-            yield
-        finally:
-            # The changes must be recorded even if the session is being closed.
-            with trio.CancelScope(shield=True):
-                async with self._lock:
-                    await self._record_changes(running)
+        return self.commands.recording(agent, what, own_calls)
 
     @hookimpl
     async def wrap_process(self, command: Command) -> None:
@@ -387,32 +251,22 @@ class Changes:
 
         Changes made while the command waited must not be attributed to it.
         """
-        if self._running and not self._has_process:
-            async with self._lock:
-                # The state is checked again, because another command may have started while this
-                # command waited for the lock.
-                if not self._has_process and self._is_outdated():
-                    await self._take_snapshot()
-                self._has_process = True
+        await self.commands.begin_process()
 
     @hookimpl
     def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> Awaitable[None] | None:
         """Find the changes that a command made."""
-        running = self._running.get((agent.name, call.id))
-        return self._end_command(agent, call, running) if running else None
-
-    async def _end_command(self, agent: Agent, call: ToolCall, running: RunningCommand) -> None:
-        run = agent.conversation.run
-        state = run.calls.get(call.id) if run else None
-        running.started = bool(state and state.started)
-        async with self._lock:
-            await self._record_changes(running)
+        return self.commands.end(agent, call)
 
     @hookimpl
     def gather_context(self) -> list[Block] | None:
-        """Inform the agent of the changes that the user undid since its last run."""
+        """Inform the agent of the changes that the user undid since its last run.
+
+        After a slow snapshot, the commands of this run try again.
+        """
+        self.commands.note_prompt()
         undone: set[str] = set()
         for record in self._update().ledger.news:
             undone.update(show(unspell_path(change.path)) for change in record.changes)
@@ -426,143 +280,9 @@ class Changes:
         )
         return [Block("undone", text, priority=10)]
 
-    # --- commands ---------------------------------------------------------------------------------
-
-    async def _take_snapshot(self) -> None:
-        """Take a snapshot before commands. The caller holds the lock."""
-        self._problem = self._lasting_problem
-        self._has_process = False
-        if self._lasting_problem:
-            return
-        if self._snapshots.is_unchanged():
-            self._snapshot_taken = time.monotonic()
-            return
-        try:
-            await trio.to_thread.run_sync(
-                lambda: self._snapshots.take(trio.from_thread.check_cancelled, save=True)
-            )
-        except SNAPSHOT_ERRORS as error:
-            self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):  # Another snapshot would also take too long.
-                self._lasting_problem = self._problem
-        self._snapshot_taken = time.monotonic()
-        missed = self._snapshots.pop_missed()
-        if missed and self._unconfirmed and not self._running:
-            await self._record_missed_changes(self._unconfirmed, missed)
-        if not self._snapshots.is_unconfirmed:
-            self._unconfirmed.clear()
-
-    async def _record_changes(self, running: RunningCommand) -> None:
-        """Record the changes made by a command, but only once. The caller holds the lock."""
-        key = running.record.agent, running.record.call
-        # A cancelled command is reported twice: by its event and when the session closes.
-        if self._running.get(key) is not running:
-            return
-        changes: list[Change] = []
-        problem = running.record.unprotected
-        if running.started and not problem and not self._snapshots.is_unchanged():
-            try:
-                changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
-            except SNAPSHOT_ERRORS as error:
-                problem = errors.end_once(f"Its changes are unknown: {error}.")
-        self._running.pop(key, None)
-        others = tuple(other.record.call for other in self._running.values())
-        record = msgspec.structs.replace(
-            running.record, changes=tuple(changes), others=others, unprotected=problem
-        )
-        self._session.emit(record.to_event(CHANGED))
-        if running.started and not problem:
-            self._unconfirmed.append(running)
-            self._command_ended.set()
-        if record.changes:
-            await trio.to_thread.run_sync(self._journal.share, record, running.began)
-
-    # --- what inotify does not report -------------------------------------------------------------
-
     async def confirm(self) -> None:
-        """Walk the workspace if commands have run since the last walk, and none is running.
-
-        Changes that inotify did not report are attributed to these commands.
-        """
-        async with self._lock:
-            await self._confirm()
-
-    async def _confirm(self, check_cancelled: Callable[[], object] = lambda: None) -> None:
-        """Confirm the looks at what commands changed; see ``confirm``.
-
-        Args:
-            check_cancelled: Raises an exception if a command has begun. Without it, the caller
-                holds the lock, so that no command begins.
-        """
-        async with self._confirming:
-            commands = list(self._unconfirmed)
-            if self._running or not commands:
-                return
-            changes: list[Change] = []
-            if self._snapshots.is_unconfirmed:
-                # If the walk fails, only what inotify reported is known.
-                with suppress(*SNAPSHOT_ERRORS):
-                    changes = await trio.to_thread.run_sync(
-                        self._snapshots.find_missed_changes, check_cancelled
-                    )
-            self._unconfirmed = [each for each in self._unconfirmed if each not in commands]
-            if changes:
-                await self._record_missed_changes(commands, changes)
-
-    async def _record_missed_changes(
-        self, commands: Sequence[RunningCommand], changes: Sequence[Change]
-    ) -> None:
-        last = commands[-1].record
-        calls = [command.record.call for command in commands]
-        others = dict.fromkeys(call for call in calls if call != last.call)
-        record = msgspec.structs.replace(
-            last,
-            id=make_id("command"),
-            changes=tuple(changes),
-            others=tuple(others),
-            found_late=True,
-        )
-        self._session.emit(record.to_event(CHANGED))
-        await trio.to_thread.run_sync(self._journal.share, record, commands[0].began)
-
-    async def confirm_when_idle(self) -> None:
-        """Confirm the looks whenever no command has run for a while, as when the model thinks."""
-        while True:
-            await self._command_ended.wait()
-            self._command_ended = trio.Event()
-            begun = self._begun
-            await trio.sleep(CONFIRM_DELAY)
-
-            def check_cancelled(begun: int = begun) -> None:
-                trio.from_thread.check_cancelled()
-                if self._begun != begun:
-                    raise _CommandBegan
-
-            if begun == self._begun:
-                # The end of the command that has begun triggers the next walk.
-                with suppress(_CommandBegan):
-                    await self._confirm(check_cancelled)
-
-    async def follow_events(self) -> None:
-        """Record the changes made by cancelled commands, whose results are never checked."""
-        kinds = (events.CallStarted, events.CallDone)
-        async for event in self._session.events(self._session.journal.last, kinds=kinds):
-            if isinstance(event, events.CallStarted):
-                running = self._running.get((event.agent, event.call.id))
-                if running is not None:
-                    running.started = True
-            elif isinstance(event, events.CallDone):
-                running = self._running.get((event.agent, event.result.call_id))
-                if running is not None:
-                    async with self._lock:
-                        await self._record_changes(running)
-
-    async def close(self) -> None:
-        """Record the changes made by commands that are still running."""
-        async with self._lock:
-            for running in list(self._running.values()):
-                await self._record_changes(running)
-            await self._confirm()
+        """Find the changes of earlier commands that inotify did not report, if none is running."""
+        await self.commands.confirm()
 
     def close_watch(self) -> None:
         """Stop watching the workspace."""
@@ -596,7 +316,7 @@ class Changes:
 
     def _note_own_changes(self, changes: tuple[Change, ...]) -> None:
         """Prevent a tool's changes from being attributed to a running command."""
-        if self._running:
+        if self.commands.running:
             self._snapshots.apply(changes)
 
     @contextmanager
@@ -678,7 +398,7 @@ class CallRecorder:
         self._note_changes = note_changes
         self.store = journal.store
         self.tree_lock = journal.tree_lock
-        turn, run = _turn_and_run(call.agent)
+        turn, run = find_turn_and_run(call.agent)
         self._record = Record(
             id="", tool=call.name, call=call.id, turn=turn, agent=call.agent.name, run=run
         )
@@ -745,23 +465,6 @@ def _find_changes(call: Call) -> Changes:
     return changes
 
 
-def _turn_and_run(agent: Agent) -> tuple[int, str]:
-    run = agent.conversation.run
-    return (run.turn, run.id) if run else (0, "")
-
-
-def _describe_call(call: ToolCall) -> str:
-    """Return a call's command as one short line, or the tool's name if there is no command."""
-    try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError:
-        return call.name
-    command = arguments.get("command") if isinstance(arguments, dict) else None
-    if isinstance(command, str) and command.strip():
-        return " ".join(command.split())[:MAX_DESCRIPTION]
-    return call.name
-
-
 @asynccontextmanager
 async def open_changes(session: Session) -> AsyncIterator[Changes]:
     """Open the session plugin, recover interrupted changes, and follow the session's events."""
@@ -770,21 +473,21 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
     try:
         await trio.to_thread.run_sync(changes.recover)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(changes.follow_events)
-            nursery.start_soon(changes.confirm_when_idle)
-            nursery.start_soon(_sweep_daily, session.settings(FilesSettings))
+            nursery.start_soon(changes.commands.follow_events)
+            nursery.start_soon(changes.commands.confirm_when_idle)
+            nursery.start_soon(_sweep_if_due, session.settings(FilesSettings))
             yield changes
             nursery.cancel_scope.cancel()
         # A cancelled session also records its last commands, but must not hang.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_TIMEOUT):
-            await changes.close()
+            await changes.commands.close()
     finally:
         changes.close_watch()
         store.close()
 
 
-async def _sweep_daily(settings: FilesSettings) -> None:
-    """Delete expired contents and changes once a day."""
+async def _sweep_if_due(settings: FilesSettings) -> None:
+    """Delete expired contents and changes, unless that was done within the last day."""
     # Deleting expired contents may take a long time, so closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 

@@ -41,7 +41,7 @@ class TreeUpdate(NamedTuple):
 
 
 class PartialWalk(TreeWalk):
-    """A look at some entries of a tree; the result is the one that a walk would have.
+    """A check of some entries of a tree; the result is the one that a walk would have.
 
     Args:
         root: The folder.
@@ -73,7 +73,7 @@ class PartialWalk(TreeWalk):
         self._known_links = known_links
         self.total = total
 
-    def look_at(self, named: Mapping[str, bool]) -> TreeUpdate:
+    def check(self, named: Mapping[str, bool]) -> TreeUpdate:
         """Return what has changed at some paths.
 
         Args:
@@ -81,7 +81,7 @@ class PartialWalk(TreeWalk):
 
         Raises:
             WalkNeeded: A file has several names, or the limit of the kept content may be exceeded.
-            TreeTooLarge: The look took too long.
+            TreeTooLarge: The check took too long.
             StoreError: Contents cannot be stored.
         """
         statuses: dict[str, os.stat_result | None] = {}
@@ -106,7 +106,7 @@ class PartialWalk(TreeWalk):
         for name, status in statuses.items():
             # The walk of the folder above it, which is new, includes this entry.
             if not name.startswith(roots):
-                self._look_at_entry(name, status, removed, is_walked=name in folders)
+                self._check_entry(name, status, removed, is_walked=name in folders)
         self._read_changed()
         self._folder_watch.end_walk()
         if self.hard_linked - self._known_links:
@@ -134,7 +134,7 @@ class PartialWalk(TreeWalk):
             return {}
         return {name: entry for name, entry in self._base.items() if name.startswith(roots)}
 
-    def _look_at_entry(
+    def _check_entry(
         self, name: str, status: os.stat_result | None, removed: Tree, *, is_walked: bool
     ) -> None:
         known = self._base.get(name)

@@ -45,14 +45,14 @@ def _continue() -> None:
 class Snapshots:
     """The last snapshot of a workspace. All methods block, except ``is_unchanged``.
 
-    A snapshot is a walk of the whole tree, or only a look at what inotify has named since the
+    A snapshot is a walk of the whole tree, or only a check of what inotify has named since the
     previous snapshot. ``FolderWatch`` says what inotify does not report; then the tree is walked.
 
     Args:
         journal: The session's journal.
         session: Id of the session.
         limits: The limits on the size and time of a snapshot.
-        deferred: Whether walks may be replaced by looks at what inotify has named.
+        incremental: Whether a snapshot may check only the paths that inotify has reported.
         may_miss: A function that returns whether processes run whose changes inotify may report
             late, because they may write through memory mappings.
     """
@@ -63,14 +63,14 @@ class Snapshots:
         session: str,
         limits: SnapshotLimits,
         *,
-        deferred: bool = False,
+        incremental: bool = False,
         may_miss: Callable[[], bool] = lambda: False,
     ) -> None:
         self._journal = journal
         self._session = session
         self._limits = limits
         self._root = journal.workspace.root
-        self._watch = FolderWatch(str(self._root)) if deferred else None
+        self._watch = FolderWatch(str(self._root)) if incremental else None
         self._may_miss = may_miss
         self._tree: Tree | None = None
         self._hard_linked: set[str] = set()
@@ -115,7 +115,7 @@ class Snapshots:
         differences = None
         named = self._collect_names()
         if named is not None and not self._may_miss():
-            differences = self._look_again(check_cancelled, own)
+            differences = self._check_named(check_cancelled, own)
         if differences is None:
             was_unconfirmed = self._is_unconfirmed
             differences = self._walk(check_cancelled, own)
@@ -186,10 +186,10 @@ class Snapshots:
         self._missed = []
         return missed
 
-    def _look_again(
+    def _check_named(
         self, check_cancelled: Callable[[], object], own: HilumPaths
     ) -> list[Difference] | None:
-        """Look at what inotify has named, and return the differences; ``None`` to walk instead."""
+        """Check what inotify has named, and return the differences; ``None`` to walk instead."""
         watch = self._watch
         tree = self._tree
         if watch is None or tree is None:
@@ -214,7 +214,7 @@ class Snapshots:
         )
         watch.named.clear()
         try:
-            update = walk.look_at(named)
+            update = walk.check(named)
         except WalkNeeded:
             return None
         except BaseException:

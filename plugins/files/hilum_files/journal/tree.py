@@ -205,7 +205,6 @@ class TreeWalk:
 
     Attributes:
         tree: The entries found so far.
-        not_kept: Paths whose content was not kept, each with the reason.
         hard_linked: The files that have several names.
         total: The size of the files in the tree whose content is kept, in bytes.
     """
@@ -235,7 +234,6 @@ class TreeWalk:
         self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
         self.tree: Tree = {}
-        self.not_kept: dict[str, str] = {}
         self.hard_linked: set[str] = set()
         self.total = 0
         self._changed: list[tuple[str, os.stat_result]] = []
@@ -258,7 +256,9 @@ class TreeWalk:
         while folders:
             self._check_cancelled()
             if time.monotonic() > self._deadline:
-                raise TreeTooLarge(f"more than {len(self.tree):,} files and folders")
+                raise TreeTooLarge(
+                    f"a snapshot of the workspace took longer than {self._limits.seconds:g} seconds"
+                )
             prefix = folders.pop()
             # A change after this line is reported, and a change before it is seen.
             self._watch(prefix)
@@ -323,7 +323,6 @@ class TreeWalk:
     def _take_folder(self, name: str, last_name: str, status: os.stat_result) -> TreeEntry:
         known = self._base.get(name)
         if self._is_left_out(name, last_name, status, known):
-            self.not_kept[f"{name}/"] = "left out"
             return TreeEntry(Node("skipped"), (status.st_ino,))
         node = Node("folder", stat.S_IMODE(status.st_mode))
         if known is not None and known.node == node:
@@ -348,14 +347,13 @@ class TreeWalk:
     # --- contents ---------------------------------------------------------------------------------
 
     def _read(self, name: str, status: os.stat_result) -> None:
-        """Read a file or link, or record why its content is not kept."""
+        """Read a file or link; a file whose content is not kept gets a stand-in for its hash."""
         path = f"{self._root}/{name}"
         if stat.S_ISLNK(status.st_mode):
             with suppress(OSError):
                 self._add(name, status, os.fsencode(os.readlink(path)))
             return
-        why = self._refusal(status)
-        if not why:
+        if self._may_keep(status):
             self.total += status.st_size
             try:
                 with open(path, "rb", opener=_open_unfollowed) as file:
@@ -364,24 +362,20 @@ class TreeWalk:
                 return
             except FileNotFoundError:
                 return
-            except OSError as error:
-                why = error.strerror or "cannot be read"
+            except OSError:
                 if self._take_unreadable(name, status):
                     return
         mode = stat.S_IMODE(status.st_mode)
         stand_in = f"?{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
         self.tree[name] = TreeEntry(Node("file", mode, stand_in), ())
-        self.not_kept[name] = why
 
-    def _refusal(self, status: os.stat_result) -> str:
-        """Return why a file's content is not kept, or an empty string if it is."""
+    def _may_keep(self, status: os.stat_result) -> bool:
+        """Return whether the limits allow to keep a file's content."""
         if status.st_size > self._limits.file:
-            return f"larger than {self._limits.file:,} bytes"
+            return False
         if self.total + status.st_size > self._limits.total:
-            return f"the files read before it have {self._limits.total:,} bytes"
-        if time.monotonic() > self._deadline:
-            return "the time limit was reached"
-        return ""
+            return False
+        return time.monotonic() <= self._deadline
 
     def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
         """Copy an unreadable file's entry from the base if its content is unchanged."""

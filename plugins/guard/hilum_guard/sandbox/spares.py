@@ -83,7 +83,7 @@ class Kind(NamedTuple):
 
 @attrs.define(eq=False)
 class _IdleSpare:
-    """A spare sandbox.
+    """A spare sandbox that waits for a command, with what decides whether it still fits.
 
     Attributes:
         template: The command line and the environment with which it was built.
@@ -107,7 +107,8 @@ class _Demand:
         uses: The number of commands since the last model request.
         batch: The size of recent batches: the commands between two model requests.
         total: The number of all commands of the kind.
-        last_used: When the most recent command started, or the run after it.
+        last_used: When the most recent command started, or when a run began that follows the one of
+            that command; on trio's clock.
         run: The run of the most recent command.
         idle: The spares that wait for a command.
     """
@@ -143,13 +144,9 @@ class SparePool:
     Args:
         start: Starts a process that waits for its command (see ``Processes.start_spare``).
         limit: Maximum number of spares.
-
-    Attributes:
-        used: The number of commands that ran in a spare.
     """
 
     def __init__(self, start: Callable[[Command, Streams], Awaitable[Spare]], limit: int) -> None:
-        self.used = 0
         self._start = start
         self._limit = limit
         self._demands: dict[Kind, _Demand] = {}
@@ -200,12 +197,12 @@ class SparePool:
             fits = found.template == offer.template and found.state == offer.state
             if fits and not is_late and not spare.has_ended():
                 spare.request = offer.request
-                self.used += 1
                 return spare
             self._discarded.append(spare)
         return None
 
     def _note(self, offer: _Offer, streams: Streams) -> _Demand:
+        """Note that a command starts, and return the demand for spares of its kind."""
         command = offer.command
         kind = Kind(command.cwd, tuple(sorted(command.env.items())), command.looks, streams)
         demand = self._demands.pop(kind, None) or _Demand(offer.template)
@@ -274,18 +271,6 @@ class SparePool:
         with trio.CancelScope(shield=True):
             await self._end_discarded()
 
-    async def build_for(self, command: Command, streams: Streams) -> None:
-        """Build a spare for a wrapped command, and wait until it is ready or another takes it.
-
-        Args:
-            command: A command that ``offer`` returned.
-            streams: How the command will be connected.
-        """
-        assert isinstance(command.take_spare, partial)
-        offer = command.take_spare.args[0]
-        self._note(offer, streams)
-        await self._build(next(reversed(self._demands)))
-
     async def _end_discarded(self) -> None:
         """End the spares that were discarded, have ended or were not used for too long."""
         now = trio.current_time()
@@ -309,7 +294,8 @@ class SparePool:
             return None
         total = sum(len(demand.idle) for demand in self._demands.values())
         for kind, demand in reversed(self._demands.items()):
-            # hilum's own programs may run once only; the model's commands are rarely alone.
+            # hilum's own programs may run once only; the model's commands, which the shell opens with
+            # `hold`, are rarely alone.
             is_expected = demand.total > 1 or kind.streams.hold
             is_recent = now < demand.last_used + IDLE_SECONDS
             if not is_expected or not is_recent or len(demand.idle) >= demand.batch:

@@ -140,7 +140,7 @@ class Work:
     Args:
         folder: Where everything is.
         seed: Decides what is done.
-        deferred: Whether inotify is used.
+        incremental: Whether inotify is used.
         always_confirm: Whether the model always thinks until the workspace has been walked.
         parallel: Whether commands run at the same time.
         service: Whether a background service changes files meanwhile.
@@ -151,7 +151,7 @@ class Work:
         folder: Path,
         seed: int,
         *,
-        deferred: bool,
+        incremental: bool,
         always_confirm: bool = False,
         parallel: bool = False,
         service: bool = False,
@@ -160,7 +160,7 @@ class Work:
         self.root.mkdir(parents=True)
         self.folder = folder
         self.dice = random.Random(seed)
-        self.deferred = deferred
+        self.incremental = incremental
         self.always_confirm = always_confirm
         self.parallel = parallel
         self.service = service
@@ -190,7 +190,7 @@ class Work:
 
     async def run(self) -> None:
         """Do the work, undo it, and check that the tree is what it was, but for the user's edits."""
-        settings = {"files.deferred_looks": self.deferred}
+        settings = {"files.incremental_snapshots": self.incremental}
         first = held(self.root)
         async with open_bench(
             hilum_files,
@@ -239,8 +239,8 @@ def without_host(tree: dict[bytes, tuple[object, ...]]) -> dict[bytes, tuple[obj
 async def test_the_journal_is_the_same_with_walks_and_with_looks(tmp_path: Path, seed: int) -> None:
     """Commands, edits, hard links, mappings, renames and the user's edits between the calls."""
     journals = []
-    for deferred in (True, False):
-        work = Work(tmp_path / str(deferred), seed, deferred=deferred, always_confirm=True)
+    for incremental in (True, False):
+        work = Work(tmp_path / str(incremental), seed, incremental=incremental, always_confirm=True)
         await work.run()
         journals.append(work.journal)
     assert journals[0] == journals[1]
@@ -250,5 +250,5 @@ async def test_the_journal_is_the_same_with_walks_and_with_looks(tmp_path: Path,
 @pytest.mark.parametrize("seed", range(150, 300))
 async def test_undo_is_exact_with_parallel_commands_and_services(tmp_path: Path, seed: int) -> None:
     """Whoever is first, and whether or not the model thinks long enough for a walk."""
-    work = Work(tmp_path, seed, deferred=True, parallel=seed % 2 == 0, service=seed % 3 == 0)
+    work = Work(tmp_path, seed, incremental=True, parallel=seed % 2 == 0, service=seed % 3 == 0)
     await work.run()

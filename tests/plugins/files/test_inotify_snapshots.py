@@ -1,4 +1,4 @@
-"""When the workspace is walked, and when hilum looks only at what inotify has named."""
+"""When the workspace is walked, and when hilum checks only what inotify has named."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 import trio
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_files.journal import changes, folder_watch
+from hilum_files.journal import command_tracker, folder_watch
 from hilum_files.journal.folder_watch import FolderWatch, find_file_system
 from hilum_files.journal.records import CHANGED
 from hilum_files.journal.saved_trees import SavedTree, read_tree
@@ -54,10 +54,10 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[Snapshots]:
     return walked
 
 
-# --- which looks are walks ------------------------------------------------------------------------
+# --- which snapshots walk -------------------------------------------------------------------------
 
 
-async def test_only_the_first_look_is_a_walk(walks: list[Snapshots]) -> None:
+async def test_only_the_first_snapshot_is_a_walk(walks: list[Snapshots]) -> None:
     """Changes in old, new and renamed folders are found without a walk."""
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
         bench.model.next(
@@ -82,7 +82,7 @@ async def test_only_the_first_look_is_a_walk(walks: list[Snapshots]) -> None:
         assert (bench.workspace / "src/deep/c.txt").read_text() == "c\n"
 
 
-async def check_each_look_walks(walks: list[Snapshots], **settings: object) -> None:
+async def check_each_snapshot_walks(walks: list[Snapshots], **settings: object) -> None:
     async with open_bench(hilum_files, hilum_shell, files=FILES, settings=settings) as bench:
         for number in range(3):
             await bench.call("run_terminal_cmd", command=f"echo {number} > src/b.txt")
@@ -90,30 +90,30 @@ async def check_each_look_walks(walks: list[Snapshots], **settings: object) -> N
         assert changed(bench) == [{"src/b.txt"}] * 3
 
 
-async def test_without_deferred_looks_each_look_walks(walks: list[Snapshots]) -> None:
+async def test_without_incremental_snapshots_each_one_walks(walks: list[Snapshots]) -> None:
     """The setting."""
-    await check_each_look_walks(walks, **{"files.deferred_looks": False})
+    await check_each_snapshot_walks(walks, **{"files.incremental_snapshots": False})
 
 
-async def test_where_others_change_files_unseen_each_look_walks(
+async def test_where_others_change_files_unseen_each_snapshot_walks(
     walks: list[Snapshots], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Network and user-space file systems."""
     monkeypatch.setattr(folder_watch, "LOCAL_FILE_SYSTEMS", frozenset())
-    await check_each_look_walks(walks)
+    await check_each_snapshot_walks(walks)
 
 
-async def test_at_the_limit_of_watches_each_look_walks(
+async def test_at_the_limit_of_watches_each_snapshot_walks(
     walks: list[Snapshots], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Half of the user's watches are left for other programs."""
     limit = tmp_path / "max_user_watches"
     limit.write_text("5\n")
     monkeypatch.setattr(folder_watch, "MAX_WATCHES_FILE", str(limit))
-    await check_each_look_walks(walks)
+    await check_each_snapshot_walks(walks)
 
 
-async def test_while_a_service_runs_each_look_walks(walks: list[Snapshots]) -> None:
+async def test_while_a_service_runs_each_snapshot_walks(walks: list[Snapshots]) -> None:
     """A mapping of a running process can change a file without an event."""
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
         await bench.call("run_terminal_cmd", command="true")
@@ -243,7 +243,7 @@ async def test_a_walk_before_a_command_does_not_hide_what_no_event_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Processes appear before the late walk: what the user changed is told from what was missed."""
-    monkeypatch.setattr(changes, "CONFIRM_DELAY", 1_000)
+    monkeypatch.setattr(command_tracker, "CONFIRM_DELAY", 1_000)
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
 
         def think(request: object) -> object:
