@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from hilum_checks.compiling import compile_lines, compile_rule
     from hilum_checks.model import Check, Compiled
     from hilum_checks.sandbox_paths import find_protected_paths
-    from hilum_checks.verdicts import describe_rewrite, judge, judge_call, need_history
+    from hilum_checks.verdicts import (
+        describe_rewrite,
+        judge,
+        judge_call,
+        need_history,
+        need_reads,
+    )
 
 __all__ = [
     "Check",
@@ -29,6 +35,7 @@ __all__ = [
     "judge_answer",
     "judge_call",
     "need_history",
+    "need_reads",
 ]
 
 # Modules are loaded on first use, because most sessions have no enforced rules and do not need
@@ -47,6 +54,7 @@ _MODULES = {
     "judge_answer": "answers",
     "judge_call": "verdicts",
     "need_history": "verdicts",
+    "need_reads": "verdicts",
 }
 
 

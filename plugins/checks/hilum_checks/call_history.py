@@ -1,4 +1,4 @@
-"""Remembers which commands of a session have succeeded since the session last wrote a file."""
+"""Remembers which commands of a session have succeeded, and which files it has read and written."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_REMEMBERED = 200
 """Maximum number of commands to remember."""
+MAX_READS = 5_000
+"""Maximum number of files that were read to remember."""
 _NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
 # Options with which a program does not do its work.
 _IDLE = re.compile(r"--help|-h|--version|-V|--collect-only|--co|--dry-run|-n")
@@ -53,6 +55,7 @@ class CallHistory:
         self._succeeded: list[tuple[int, CommandFacts]] = []
         # The number of the last call that wrote, for each write.
         self._writes: dict[FileAccess, int] = {}
+        self._reads: dict[FileAccess, None] = {}
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -63,9 +66,13 @@ class CallHistory:
             root: The root of the workspace.
             result: The result of the call.
         """
-        if tool.risk not in ("write", "execute"):
+        if tool.risk not in ("read", "write", "execute"):
             return
         facts = CallFacts.parse(tool, arguments, root)
+        if not result.code and result.data.get("exit_code", 0) == 0:
+            self._add_reads(facts.accesses)
+        if tool.risk == "read":
+            return
         self._calls += 1
         # A call that failed may have written a part, so it counts as well, unless it never began.
         if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
@@ -84,6 +91,28 @@ class CallHistory:
         for access in accesses:
             if access.kind not in ("read", "any"):
                 self._writes[access] = self._calls
+
+    def _add_reads(self, accesses: Iterable[FileAccess]) -> None:
+        for access in accesses:
+            if access.kind == "read" and access.certain:
+                self._reads[access] = None
+        while len(self._reads) > MAX_READS:
+            del self._reads[next(iter(self._reads))]
+
+    def has_read(self, needed: Paths, root: Path) -> bool:
+        """Return whether a file was read in this session, or does not exist. Blocks.
+
+        Args:
+            needed: The file, or a pattern for several of which one is enough.
+            root: The root of the workspace.
+        """
+        names = [pattern.strip("/") for pattern in needed.patterns]
+        is_name = not any(char in name for name in names for char in "*?[{~")
+        # A rule about a file that was renamed would otherwise stop all work.
+        if is_name and not any((root / name).exists() for name in names):
+            return True
+        matcher = PathMatcher(root)
+        return any(matcher.match(needed, access) == "yes" for access in self._reads)
 
     def has_succeeded(self, commands: Commands) -> bool:
         """Return whether one of the commands has succeeded since the last write."""

@@ -34,6 +34,7 @@ from hilum_checks.model import (
     Names,
     Paths,
     Preceded,
+    ReadFirst,
     Tools,
 )
 
@@ -44,7 +45,8 @@ _USAGE = (
     "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, name /REGEX/ in PATHS,"
     " commit-message|pr-title|pr-body /REGEX/; or require content, name, commit-message, pr-title,"
-    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer"
+    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer, read PATHS before"
+    " write PATHS|WORDS"
 )
 
 
@@ -313,6 +315,28 @@ def _preceded(text: str, folder: PurePosixPath) -> Reading:
     return tuple(Preceded(each, before, changed) for each in needed), ""
 
 
+_READ_BEFORE = re.compile(
+    r"(?P<needed>.+?)\s+before\s+(?:(?P<kind>write|change|create|delete|command)\s+)?(?P<before>.+)"
+)
+
+
+def _read_first(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``docs/style.md before write src/**``, and ``RELEASE.md before command npm publish``."""
+    parts = _READ_BEFORE.fullmatch(text)
+    if parts is None:
+        # Fail closed: a line without an order may have meant a denial.
+        mistake = "it does not name what must wait; write require read A before write B"
+        return _paths(READS, text, folder)[0], mistake
+    before, mistake = _READERS[parts["kind"] or "command"](parts["before"], folder)
+    wanted = [_paths(READS, name, folder) for name in _split(parts["needed"])]
+    mistake = mistake or next((other for _, other in wanted if other), "")
+    needed = [each for each, _ in wanted if isinstance(each, Paths)]
+    if mistake or not needed or not isinstance(before, Paths | Commands):
+        # What must be read first is unclear, so the rest waits until the line is corrected.
+        return before, mistake
+    return tuple(ReadFirst(each, before) for each in needed), ""
+
+
 # --- regular expressions --------------------------------------------------------------------------
 
 
@@ -413,4 +437,5 @@ _REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "pr-body": partial(_wanted_messages, "pull request body"),
     "command": _preceded,
     "write": _accompanied,
+    "read": _read_first,
 }

@@ -271,6 +271,22 @@ class Accompanied:
         return f"{waiting} without {self.needed}{cause}"
 
 
+@attrs.frozen
+class ReadFirst:
+    """Writes, or commands, that must wait until a file has been read in the session.
+
+    Attributes:
+        needed: The file that must have been read; if it does not exist, nothing waits.
+        before: The files that must not be written, or the commands that must not be run, before.
+    """
+
+    needed: Paths
+    before: Paths | Commands
+
+    def __str__(self) -> str:
+        return f"{self.before} before {self.needed}"
+
+
 Constraint = (
     Paths
     | Commands
@@ -283,6 +299,7 @@ Constraint = (
     | Messages
     | Preceded
     | Accompanied
+    | ReadFirst
 )
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
@@ -298,6 +315,7 @@ PARTS: dict[str, type[Constraint]] = {
         Messages,
         Preceded,
         Accompanied,
+        ReadFirst,
     )
 }
 """The kinds of constraints, by name."""

@@ -34,6 +34,7 @@ from hilum_checks.model import (
     Names,
     Paths,
     Preceded,
+    ReadFirst,
     Tools,
 )
 from hilum_checks.path_matcher import Fit
@@ -71,6 +72,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Content: "Write the file without this text.",
     Names: "Give the file another name.",
     Messages: "Write another text.",
+    ReadFirst: "Read that file first; then this call is allowed.",
     Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
 }
@@ -111,12 +113,18 @@ def judge(
                 continue
             kind: type[Any] = type(constraint)
             constraint = constraint.before
+        elif isinstance(constraint, ReadFirst):
+            if history is not None and history.has_read(constraint.needed, root):
+                continue
+            kind = ReadFirst
+            constraint = constraint.before
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
         if not fit:
             continue
-        if effect == "deny" and fit == "yes":
+        # To read a file costs nothing, so that nobody needs to be asked about a doubt.
+        if effect == "deny" and (fit == "yes" or kind is ReadFirst):
             next_step = _find_next_step(kind, constraint)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
@@ -166,8 +174,14 @@ def parts_of(
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
     return any(
-        isinstance(constraint, Preceded | Accompanied) for _, _, constraint in parts_of(rules)
+        isinstance(constraint, Preceded | Accompanied | ReadFirst)
+        for _, _, constraint in parts_of(rules)
     )
+
+
+def need_reads(rules: Iterable[EnforcedRule]) -> bool:
+    """Return whether one of the rules requires that a file has been read before."""
+    return any(isinstance(constraint, ReadFirst) for _, _, constraint in parts_of(rules))
 
 
 def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:

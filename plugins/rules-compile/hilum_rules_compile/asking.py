@@ -48,7 +48,7 @@ no check) and no less than its main point. Do not give up early: a rule, even a 
 a command, file, tool, host, word or form usually has a check; if only a part of it has one, give \
 that part. It is "advice" if it is about style, judgement, quality or a condition that the notation \
 cannot express, or if it names nothing that a check could name. Leave out sentences that only \
-describe. Most files mix both, so that few sentences get checks.
+describe, such as where files are ("tests live in test/"). Most files mix both, so that few sentences get checks.
 
 A sentence is to be read with its "heading" and the line "above" its list, which may say when it \
 applies or contain the verb. If these themselves are the rule, give its check for the first sentence \
@@ -88,22 +88,31 @@ The notation, one check per string. Several checks may enforce one sentence:
                             has changed files ("after changes, run x", "before finishing")
   require command WORDS after write PATHS before WORDS   only if these files have changed; also
                             "before answer": require command make docs after write docs/** before answer
+  require read PATHS before write PATHS    files that must have been read in the session ("read
+                            this first", "see x before you change y"); PATHS is ** if it names no
+                            other files; also before command WORDS.
+                            The agent knows the rules file itself already:
+                            require read docs/style.md before write src/**
   require write PATHS after write PATHS before answer   files that change together, such as a
                             changelog: require write CHANGELOG.md after write src/** before answer
 Write ask instead of deny if the sentence allows the action with approval or when the user asks for \
 it: it works with write, command, tool, host, content and the other kinds except answer. No check \
-can allow anything. Paths, in examples as well, are relative to the folder of the rules file. \
-Regular expressions are Python's; paths and file names are matched without regard to case, and \
-expressions with it.
+can allow anything. Paths, in examples as well, are relative to the folder that the rules file is about: that of \
+AGENTS.md or .cursorrules itself, and the one above .claude, .github, .junie and the like. "except" \
+works with paths, commands, content and names. \
+Options may stand between the words of a command, in any order, and runners such as npx or poetry \
+run are seen through. Regular expressions are Python's; paths and file names are \
+matched without regard to case, and expressions with it, also those for names.
 
 "must_match" and "must_not_match" are examples, at least one of each, at most six: actions that the \
 checks must stop, and similar harmless ones that they must not stop:
   {"do": "run", "what": "git push -f origin main"}; "do" is run (a shell command), write, create, \
 delete, read (a path), fetch (a URL), call (a tool), answer (a final answer) or finish (an answer \
 after a change of the path "what", before any command has run); write and create may have "content".
-The program tries all of them; a proposal whose examples fail is rejected. If a sentence has \
-"rejected", it is your earlier proposal, with the reason: give a better one, or advice. For "require command", \
-the command that must wait is a "must_match", as if nothing had run before.
+Each "must_match" must be stopped by at least one of the checks. The program tries all of them; a \
+proposal whose examples fail is rejected. If a sentence has \
+"rejected", it is your earlier proposal, with the reason: give a better one, or advice. For "require command" \
+and "require read", what must wait is a "must_match", as if nothing had run or been read before.
 
 Example. Sentences:
 [{"file": "AGENTS.md", "heading": "Client", "above": "", "sentences": [{"id": "1", "sentence": "The \

@@ -369,9 +369,11 @@ class Rules:
     def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> Awaitable[None] | None:
-        """Remember which commands have succeeded, for rules that require a command first."""
+        """Remember what the call did, for rules that require something to be done first."""
         tool = self.session.tools.get(call.name)
-        if tool is None or tool.risk not in ("write", "execute"):
+        if tool is None or tool.risk not in ("read", "write", "execute"):
+            return None
+        if tool.risk == "read" and not hilum_checks.need_reads(self._enforced()):
             return None
         return (
             self._remember(tool, call, result)

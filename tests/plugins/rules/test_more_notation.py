@@ -181,6 +181,19 @@ def test_pull_requests_of_servers_are_judged(root: Path) -> None:
             "require write CHANGELOG.md after src/** before git tag",
             "refuses the command `git tag` without writing CHANGELOG.md since writing src/**",
         ),
+        (
+            "require read docs/style.md before write src/**",
+            "refuses writing src/** before reading docs/style.md",
+        ),
+        (
+            "require read a.md, b.md before npm publish",
+            "refuses the command `npm publish` before reading a.md, the command `npm publish` before"
+            " reading b.md",
+        ),
+        (
+            "require read a.md before create docs/**",
+            "refuses creating files in docs/** before reading a.md",
+        ),
         ("require name /a/ in src/**", "refuses new files whose names do not match /a/ in src/**"),
         (
             "require content /a/ in src/**",
@@ -208,6 +221,9 @@ def test_what_a_line_says(line: str, says: str) -> None:
         ("require command | before answer", ""),
         ("require write !a before git tag", "refuses the command `git tag`"),
         ("require write a", "refuses writing a"),
+        ("require read a", "refuses reading a"),
+        ("require read !a before git tag", "refuses the command `git tag`"),
+        ("require read a before write !b", ""),
     ],
 )
 def test_a_malformed_line_fails_closed(line: str, says: str) -> None:
