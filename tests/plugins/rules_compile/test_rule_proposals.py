@@ -139,6 +139,7 @@ def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
         "deny commit-message": "/x/i",
         "deny pr-title": "/x/",
         "require command": "make docs after write docs/** before answer",
+        "require read": "docs/style.md before write src/**",
         "require write": "CHANGELOG.md after write src/** before answer",
     }
     assert kinds == set(lines)
