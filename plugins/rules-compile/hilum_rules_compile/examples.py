@@ -54,6 +54,57 @@ EVERYDAY: dict[str, tuple[Example, ...]] = {
 """Harmless actions. A check that concerns all of one kind would stop an agent."""
 
 
+_TEXT = (
+    "def add_numbers(first, second):\n"
+    '    """Return the sum of 2 numbers, or 0."""\n'
+    "    return first + second\n"
+)
+ORDINARY: dict[str, tuple[Example, ...]] = {
+    "command": _examples(
+        "run",
+        "ls -la",
+        "cat README.md",
+        "grep -rn hilum_everyday_example src",
+        "git status",
+        "git diff",
+        "python --version",
+        "mkdir -p hilum-everyday-example",
+        "echo done",
+    ),
+    "file that an agent reads": _examples(
+        "read",
+        "README.md",
+        "hilum-everyday-example.toml",
+        "src/hilum_everyday_example/module.py",
+        "tests/test_hilum_everyday_example.py",
+    ),
+    "file that an agent writes": tuple(
+        Example("write", path, text)
+        for path in (
+            "notes-of-an-example.txt",
+            "src/hilum_everyday_example/module.py",
+            "src/hilum_everyday_example/other.py",
+            "tests/test_hilum_everyday_example.py",
+        )
+        for text in ("", _TEXT)
+    ),
+    "text that an agent writes": tuple(
+        Example("write", path, text)
+        for path in ("notes-of-an-example.txt", "src/hilum_everyday_example/module.py")
+        for text in (_TEXT, "The tests pass now, and 2 files are unchanged.\n")
+    ),
+    "commit": _examples(
+        "run",
+        "git commit -m 'feat(core): ABC-123 add a search'",
+        "git commit -m 'Add a search' -m 'Signed-off-by: A Person <a@example.com>'",
+        "git commit -m 'fix: search (#12)'",
+        "git commit -m '添加搜索'",
+    ),
+}
+"""Ordinary actions of each kind, with the name of the kind after the word "every". A check that
+concerns nearly all of one kind is shown to the user with a warning."""
+
+
 def make_tool(name: str, risk: str) -> Tool:
     """Return a tool as the judge of calls needs it, from what the log of a session states.
 

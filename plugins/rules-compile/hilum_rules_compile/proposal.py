@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 from hilum_checks import Check, compile_lines
-from hilum_checks.model import Contexts
+from hilum_checks.model import Contexts, Messages
 from hilum_rules.rule import Rule
 
-from hilum_rules_compile.examples import EVERYDAY, Example, find_objection
+from hilum_rules_compile.examples import EVERYDAY, ORDINARY, Example, find_objection
 
 MAX_LINES = 8
 """Maximum number of checks for one sentence."""
@@ -144,6 +144,18 @@ def find_warning(rule: Rule, check: Check, root: Path) -> str:
         root: The workspace.
     """
     tried = msgspec.structs.replace(rule, check=check)
-    if all(find_objection(tried, each, root) for each in EVERYDAY["write"]):
-        return "It concerns every file that an agent writes."
+    # A rule may forbid all commits, or require its own form of messages.
+    messages = any(isinstance(part, Messages) and not part.wanted for _, part in check.parts)
+    for kind, examples in ORDINARY.items():
+        if kind == "commit" and not messages:
+            continue
+        free = sum(not find_objection(tried, each, root) for each in examples)
+        # A check that spares only one of them, such as `deny command * except ls`, stops an agent,
+        # too.
+        if free == 0 or (free == 1 and kind in _SPARED):
+            return f"It concerns {'nearly ' if free else ''}every {kind}."
     return ""
+
+
+# Where a check that spares one of the examples concerns nearly everything.
+_SPARED = ("command", "file that an agent reads")

@@ -16,7 +16,7 @@ from hilum_rules.signed_rules import hash_rule
 from hilum_rules_compile import past_calls
 from hilum_rules_compile.asking import INSTRUCTIONS, NO_CHECK, parse_answer, write_request
 from hilum_rules_compile.examples import EVERYDAY
-from hilum_rules_compile.proposal import Proposal, verify
+from hilum_rules_compile.proposal import Proposal, find_warning, verify
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,6 +121,27 @@ def test_what_is_rejected_and_why(given_proposal: Proposal, why: str, tmp_path: 
 def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) -> None:
     every = proposal("deny write **", match="write a", other="read a")
     assert "every file" in verify(every, make_rule("Never change a file here."), tmp_path).warning
+
+
+@pytest.mark.parametrize(
+    ("enforce", "warns"),
+    [
+        ("deny content /./", True), ("deny content /[a-z]/ in **", True), ("deny content /^/", True),
+        ("deny command * except ls", True), ("deny command * except git status", True),
+        ("deny read ** except README.md", True), ("deny name /./", True), ("deny commit-message /./", True),
+        ("require content /Copyright/", True),
+        ("deny content /console\\.log/", False), ("deny content /./ in gen/**", False), ("deny content /TODO/", False),
+        ("deny write ** except src/**", False), ("deny command git commit", False), ("deny command git", False),
+        ("deny commit-message /^Add/", False), ("require commit-message /^JIRA-\\d+ /", False),
+        ("require command make lint before git commit", False), ("deny host *", False), ("deny read infra/**", False),
+    ],
+)  # fmt: skip
+def test_a_check_that_would_stop_all_work_has_a_note(
+    enforce: str, warns: bool, tmp_path: Path
+) -> None:
+    compiled, mistakes = compile_lines([enforce])
+    assert not mistakes and compiled.check is not None
+    assert bool(find_warning(make_rule(), compiled.check, tmp_path)) == warns
 
 
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
