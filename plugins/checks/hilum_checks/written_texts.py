@@ -16,6 +16,7 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_texts import find_paths, join_literals, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.expressions import count_matches
+from hilum_checks.message_changes import may_change_message
 from hilum_checks.model import WRITES, Content, MessageKind, Messages, Paths
 from hilum_checks.path_matcher import Fit
 
@@ -287,6 +288,9 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
         if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
             yield from _read_message(command, words[1:], facts)
         elif command.effects.program == "git" and _commits_unseen(words[1:]):
+            yield _Message(None, command.source)
+        is_git = command.effects.program == "git" and not is_help
+        if is_git and may_change_message(command, words[1:]):
             yield _Message(None, command.source)
     if facts.unknown_text:
         yield _Message(None, facts.unknown_text)

@@ -140,7 +140,8 @@ def test_a_check_that_would_stop_all_work_has_a_note(
     enforce: str, warns: bool, tmp_path: Path
 ) -> None:
     compiled, mistakes = compile_lines([enforce])
-    assert not mistakes and compiled.check is not None
+    assert not mistakes
+    assert compiled.check is not None
     assert bool(find_warning(make_rule(), compiled.check, tmp_path)) == warns
 
 

@@ -217,6 +217,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         damage=find_destruction(simple) or grave,
         grave=grave,
         runners=tuple(tuple(map(_show, words)) for words in simple.runners),
+        environment=tuple((name, _show(value)) for name, value in simple.environment),
     )
 
 

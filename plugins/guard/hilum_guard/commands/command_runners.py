@@ -6,10 +6,12 @@ because of a setting.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from contextlib import suppress
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import attrs
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # Maximum number of piped words to read; each word may become a separate command.
 MAX_ARGUMENTS = 20
+# Git knows fewer hooks.
+MAX_HOOKS = 40
 FOLDER_ACTIONS = frozenset({"-execdir", "-okdir"})
 """`find` actions that run a command in the folder of each found file."""
 _COMMAND_ACTIONS = FOLDER_ACTIONS | {"-exec", "-ok"}
@@ -373,6 +377,7 @@ def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
         if text:
             reader.read_nested(text)
     git_aliases.read_alias(reader, command)
+    _read_hooks(reader, command)
     if words[1:] == ["rev-parse", "--show-toplevel"] and not reader.state.checker.contained:
         return reader.checker.workspace
     return None
@@ -388,13 +393,40 @@ _PLAIN_SETTING = re.compile(
 )
 
 
+def get_setting_text(name: str, value: str) -> str:
+    """Return the shell text that a setting of Git may contain; empty if its value is never run.
+
+    Args:
+        name: The name of the setting.
+        value: The value.
+    """
+    return "" if _PLAIN_SETTING.fullmatch(name) else value.lstrip("!")
+
+
+def _read_hooks(reader: ShellReader, command: ParsedCommand) -> None:
+    """Read the hooks in a folder that the command, or the text, sets as `core.hooksPath`."""
+    folders = git_aliases.find_hook_folders(reader, command)
+    starts = [*(cwd for cwd in command.cwds if cwd is not None), reader.checker.workspace]
+    paths: dict[str, None] = {}
+    for start, folder in product(starts, folders):
+        with suppress(OSError, ValueError):
+            names = sorted(os.listdir(os.path.join(start, os.path.expanduser(folder))))
+            for name in names[:MAX_HOOKS]:
+                paths[os.path.normpath(os.path.join(start, os.path.expanduser(folder), name))] = (
+                    None
+                )
+    with reader.implying():
+        for path in paths:
+            reader.read_inner(command, (Word(path),))
+
+
 def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
     """Return the shell text that a word in a Git command introduces; empty if there is none."""
     value = values[at]
     following = values[at + 1] if at + 1 < len(values) else ""
     if value == "-c":
         name, _, text = following.partition("=")
-        return "" if _PLAIN_SETTING.fullmatch(name) else text.lstrip("!")
+        return get_setting_text(name, text)
     if value.startswith("alias.") or ("config" in values[1:at] and "." in value):
         return following.lstrip("!")
     if _GIT_TEXT_OPTION.fullmatch(value):

@@ -236,11 +236,21 @@ def _read_environment(reader: ShellReader) -> tuple[list[tuple[str, str]], bool]
     return settings, is_incomplete
 
 
+def find_hook_folders(reader: ShellReader, command: ParsedCommand) -> list[str]:
+    """Return the folders that the text gives as `core.hooksPath` for a Git command."""
+    parts = split_words(command.words)
+    from_environment, _ = _read_environment(reader)
+    settings = [*parts.settings, *reader.git_settings, *from_environment]
+    folders = [value for name, value in settings if name.casefold() == "core.hookspath"]
+    return [folder for folder in folders if folder and UNKNOWN not in folder]
+
+
 def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
     """Record the settings that a `git config` command in the text makes for later commands."""
     values = [word.value for word in rest]
     for name, following in zip_longest(values[1:], values[2:], fillvalue=""):
-        if name.casefold().startswith("alias.") or _is_include(name) or UNKNOWN in name:
+        is_run = name.casefold().startswith("alias.") or name.casefold() == "core.hookspath"
+        if is_run or _is_include(name) or UNKNOWN in name:
             reader.git_settings.append((name, following))
         elif name in ("-e", "--edit", "edit") or name.casefold() == "alias":
             reader.git_settings.append((UNKNOWN, ""))

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from hilum_guard.commands import git_aliases, started_commands
+from hilum_guard.commands import command_runners, git_aliases, started_commands
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.file_names import resolve_links
@@ -84,6 +84,9 @@ def read_variable(reader: ShellReader, name: str, value: str) -> None:
         if name in _COMMAND_VARIABLES:
             # The value of LESSOPEN may begin with these characters.
             reader.read_nested(value.lstrip("|-@ "))
+        elif re.fullmatch(r"GIT_CONFIG_VALUE_\d+", name):
+            key = reader.state.variables.get(name.replace("VALUE", "KEY"), ("",))[0]
+            reader.read_nested(command_runners.get_setting_text(key, value))
         elif name in _PROMPTS:
             _read_prompt(reader, value)
         elif name in _SCRIPT_VARIABLES:

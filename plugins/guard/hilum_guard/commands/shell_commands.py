@@ -56,6 +56,8 @@ class ParsedCommand:
         recipe: Whether the command is part of a recipe or npm script, in which the program that
             runs it may substitute more than a shell does.
         runners: The words of the commands that run this one, innermost first.
+        environment: The variables that the text sets for the command, and that decide what Git,
+            editors or `make` run, with their values.
     """
 
     words: tuple[Word, ...]
@@ -70,6 +72,7 @@ class ParsedCommand:
     implied: bool = False
     recipe: bool = False
     runners: tuple[tuple[str, ...], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def cwd(self) -> str | None:

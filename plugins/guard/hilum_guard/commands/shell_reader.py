@@ -590,8 +590,18 @@ class ShellReader(Expander):
                 for redirect in command.redirects
             ),
             checker=self.state.checker,
+            environment=self._find_environment(),
         )
         return nested_commands.read_command(self, command)
+
+    def _find_environment(self) -> tuple[tuple[str, str], ...]:
+        """Return the variables, set by the text, that decide what Git, editors or `make` run."""
+        home = (shell_words.encode_source(self.checker.home),)
+        return tuple(
+            (name, values[0])
+            for name, values in self.state.variables.items()
+            if _STEERS.fullmatch(name) and not (name == "HOME" and values == home)
+        )
 
     def read_inner(
         self, command: ParsedCommand, words: tuple[Word, ...], stdin: str | None = None
@@ -625,6 +635,11 @@ class ShellReader(Expander):
             return self.read_node(body, command.stdin)
         finally:
             self.source, self.state.positional, self.nested = outer
+
+
+_STEERS = re.compile(
+    r"GIT_\w+|EDITOR|VISUAL|HOME|XDG_CONFIG_HOME|MAKEFLAGS|GNUMAKEFLAGS|MAKEFILES", re.ASCII
+)
 
 
 def _without_null(word: Word) -> Word:

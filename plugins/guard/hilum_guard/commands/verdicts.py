@@ -41,6 +41,8 @@ class SimpleCommand:
         grave: Why the command needs approval under every policy; usually empty.
         runners: The words of the commands that run this one, innermost first: ``uv run pytest``
             runs ``pytest``.
+        environment: The variables that the text sets for the command, and that decide what Git,
+            editors or `make` run, with their values.
     """
 
     words: tuple[str, ...]
@@ -60,6 +62,7 @@ class SimpleCommand:
     damage: str = ""
     grave: str = ""
     runners: tuple[tuple[str, ...], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def program(self) -> str:
