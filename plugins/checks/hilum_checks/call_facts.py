@@ -122,11 +122,23 @@ class CallFacts:
         Recipes of `make` and similar programs are left out, because only these programs can resolve
         the variables in them.
         """
+        return self._list_commands(recipe=False)
+
+    @cached_property
+    def recipes(self) -> list[CommandFacts]:
+        """The commands in the recipes and npm scripts of the project that the call runs.
+
+        A command whose program is known only at run time is left out.
+        """
+        commands = self._list_commands(recipe=True)
+        return [each for each in commands if each.words and UNKNOWN not in each.words[0]]
+
+    def _list_commands(self, *, recipe: bool) -> list[CommandFacts]:
         commands: list[CommandFacts] = []
         previous = None
         for verdict in self._verdicts:
             for command in verdict.all_commands:
-                if not command.recipe:
+                if command.recipe == recipe:
                     previous = CommandFacts(command, read_effects(command), previous)
                     commands.append(previous)
         return commands

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
-from hilum_checks.model import NOT_A_CONSTRAINT, Check, Compiled
+import attrs
+
+from hilum_checks.model import (
+    NOT_A_CONSTRAINT,
+    Check,
+    Commands,
+    Compiled,
+    Constraint,
+    Effect,
+)
 
 WORKSPACE = PurePosixPath(".")
 MAX_LENGTH = 2_000
@@ -48,7 +57,24 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
 
     # 除非用户要求，否则不要提交: the word for "otherwise" only repeats the "unless" before it.
     sentence = re.sub(r"^(\W*除非[^，,。；;]*[，,]\s*)否则", r"\1", sentence)
-    return compile_sentence(sentence, hard=hard, folder=folder)
+    return _allow_gmake(sentence, compile_sentence(sentence, hard=hard, folder=folder))
+
+
+def _allow_gmake(sentence: str, compiled: Compiled) -> Compiled:
+    """Return a rule that says to use `gmake` instead of `make` so that it allows `gmake`.
+
+    A rule about `make` also means the other names of the same program.
+    """
+    if "gmake" not in sentence or compiled.check is None:
+        return compiled
+    parts: list[tuple[Effect, Constraint]] = []
+    for effect, constraint in compiled.check.parts:
+        if isinstance(constraint, Commands) and all(
+            words[0] == "make" for words in constraint.patterns
+        ):
+            constraint = attrs.evolve(constraint, unless=(*constraint.unless, ("gmake",)))
+        parts.append((effect, constraint))
+    return attrs.evolve(compiled, check=Check(tuple(parts)))
 
 
 def compile_lines(

@@ -21,6 +21,7 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_history import CallHistory
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.file_names import match_names
+from hilum_checks.lasting_commands import select_lasting
 from hilum_checks.model import (
     EVERYTHING,
     Accompanied,
@@ -121,6 +122,8 @@ def judge(
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
+        if fit != "yes" and isinstance(constraint, Commands):
+            fit, action = _match_recipes(constraint, facts, rule, (fit, action))
         if not fit:
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
@@ -401,6 +404,44 @@ def _match_commands(constraint: Commands, facts: CallFacts) -> tuple[Fit, str]:
     return _match_each(
         commands, lambda command: command_matcher.match_command(constraint, command), facts
     )
+
+
+def _match_recipes(
+    constraint: Commands, facts: CallFacts, rule: EnforcedRule, otherwise: tuple[Fit, str]
+) -> tuple[Fit, str]:
+    """Return whether a recipe or npm script of the project runs a forbidden command.
+
+    Args:
+        constraint: The constraint.
+        facts: The call.
+        rule: The rule, which may recommend a target: "never run `pip publish`, use `make publish`".
+        otherwise: The result without recipes.
+    """
+    lasting = select_lasting(constraint) if facts.recipes else None
+    if lasting is None:
+        return otherwise
+    best = otherwise
+    for command in facts.recipes:
+        if not _runs_in(constraint, facts, command) or _is_recommended(rule, command):
+            continue
+        fit = command_matcher.match_command(lasting, command)
+        runner = " ".join(command.command.runners[-1]) if command.command.runners else "the script"
+        action = f"`{runner[:100]}` runs `{command.source[:200]}`"
+        if fit == "yes":
+            return "yes", action
+        if fit and not best[0]:
+            best = fit, action
+    return best
+
+
+def _is_recommended(rule: EnforcedRule, command: CommandFacts) -> bool:
+    """Return whether a rule names a command that runs another one, as what to use instead."""
+    for words in command.command.runners:
+        text = " ".join((os.path.basename(words[0]), *words[1:]))
+        named = rf"(?<![\w./-]){re.escape(text)}(?![\w:/-]|\.\w)"
+        if len(words) > 1 and re.search(named, rule.sentence):
+            return True
+    return False
 
 
 def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> bool:

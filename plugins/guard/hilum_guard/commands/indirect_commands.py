@@ -16,7 +16,12 @@ from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.file_names import resolve_links
 from hilum_guard.programs import options
-from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
+from hilum_guard.programs.program_names import (
+    MAKES,
+    SHELLS,
+    find_first_operand,
+    get_program_name,
+)
 
 if TYPE_CHECKING:
     from hilum_guard.commands.shell_reader import ShellReader
@@ -60,8 +65,7 @@ _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
 # Programs that write whole folders without naming the files in their arguments.
 _FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
 _RECIPE_FILES = {
-    "make": ("makefile", "gnumakefile"),
-    "gmake": ("makefile", "gnumakefile"),
+    **dict.fromkeys(MAKES, ("makefile", "gnumakefile")),
     "just": ("justfile", ".justfile"),
     "npm": ("package.json",),
     "pnpm": ("package.json",),

@@ -11,19 +11,27 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
 from hilum_guard.commands.shell_reader import ShellReader
-from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable
+from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable, Word
+from hilum_guard.commands.started_commands import NPM_FOLDER_OPTIONS, NPM_SYNTAX
 from hilum_guard.commands.statements import split_statements
 from hilum_guard.new_files import is_new_file
+from hilum_guard.programs.npm_commands import complete_npm_command
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
-from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
+from hilum_guard.programs.program_names import (
+    MAKES,
+    SHELLS,
+    find_first_operand,
+    get_program_name,
+)
 from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
@@ -39,9 +47,7 @@ MAX_FOUND = 400
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
 _NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
-_NPM_PROJECT_OPTIONS = ("-w", "--workspace", "--filter", "-F")
 _NPM_RUN = frozenset("run run-script rum urn".split())
-_NPM_SHORT = {"t": "test", "tst": "test"}
 # npm sub-commands, each with the names of the project scripts that it runs.
 _NPM_LIFECYCLE = {
     "test": ("test",),
@@ -100,6 +106,7 @@ class _Text(NamedTuple):
 class _Rule(NamedTuple):
     """The recipe for a `make` or `just` goal, and the goals that the goal depends on."""
 
+    # The prerequisites as written: variables in them may be defined later.
     needs: list[str]
     lines: list[str]
 
@@ -119,6 +126,7 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     seen: set[_Text] = set()
     while waiting and len(seen) < MAX_SCRIPTS and len(found) < MAX_FOUND:
         command, depth = waiting.pop(0)
+        found += _find_goals(command)
         for text in _find_texts(command):
             if text in seen:
                 continue
@@ -130,12 +138,14 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
                 unread.append(text.unread)
                 continue
             inner = _read_text(text, checker)
-            found += inner.found
+            runners = (tuple(word.value for word in command.words), *command.runners)
+            listed = [attrs.evolve(each, runners=(*each.runners, *runners)) for each in inner.found]
+            found += listed
             unresolved += inner.unresolved
             fork_bombs += inner.fork_bombs
             unread += inner.unread
             if depth < MAX_DEPTH:
-                waiting += [(each, depth + 1) for each in inner.found]
+                waiting += [(each, depth + 1) for each in listed]
             else:
                 # Deeper scripts are not read, so a new command may run one of them.
                 deeper = list(_find_all_texts(inner.found))
@@ -215,8 +225,10 @@ def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
             yield from _read_script(os.path.join(cwd, os.path.expanduser(program)), cwd)
         elif name in _NPM:
             yield from _find_npm_scripts(command, cwd)
-        elif name in ("make", "gmake", "just"):
+        elif name in MAKES or name == "just":
             yield from _find_recipes(command, cwd, just=name == "just")
+        elif name in ("node", "nodejs"):
+            yield from _find_node_scripts(command, cwd)
 
 
 # --- shell scripts --------------------------------------------------------------------------------
@@ -244,15 +256,6 @@ def _load(path: str) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _load_first(folder: str, names: Sequence[str]) -> str | None:
-    """Return the text of the first readable file, or None if there is none."""
-    for name in names:
-        text = _load(os.path.join(folder, name))
-        if text is not None:
-            return text
-    return None
 
 
 def _read_script(path: str, cwd: str) -> Iterator[_Text]:
@@ -289,21 +292,19 @@ def describe_version(path: str) -> str:
 
 # --- scripts of npm -------------------------------------------------------------------------------
 
-_NPM_FOLDER_OPTIONS = ("--prefix", "-C", "--dir", "--cwd")
-_NPM_SYNTAX = valued_only(frozenset((*_NPM_FOLDER_OPTIONS, *_NPM_PROJECT_OPTIONS)))
-
 
 def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
-    parsed = parse(command.arguments, _NPM_SYNTAX)
+    parsed = parse(command.arguments, NPM_SYNTAX)
     if not parsed.operands:
         return
     verb, *rest = parsed.operands
+    if get_program_name(command.words[0]) == "npm":
+        verb = complete_npm_command(verb)
     if verb in _NPM_RUN:
         names = tuple(rest[:1])
     else:
-        verb = _NPM_SHORT.get(verb, verb)
         names = _NPM_LIFECYCLE.get(verb, (verb,))
-    folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*_NPM_FOLDER_OPTIONS)))
+    folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*NPM_FOLDER_OPTIONS)))
     if not scripts:
         yield from _find_unread([os.path.join(folder, "package.json")], folder)
     arguments = " ".join(rest[1:])
@@ -314,6 +315,17 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
             if isinstance(text, str):
                 if each == name and arguments:
                     text = f"{text} {arguments}"
+                yield _Text(text, folder, recipe=True)
+
+
+def _find_node_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
+    """Yield the script that `node --run NAME` runs; Node.js runs none before or after it."""
+    for word, following in pairwise((*command.arguments, "")):
+        option, _, value = word.partition("=")
+        if option == "--run":
+            folder, scripts = _load_npm_scripts(cwd)
+            text = scripts.get(value or following)
+            if isinstance(text, str):
                 yield _Text(text, folder, recipe=True)
 
 
@@ -336,71 +348,215 @@ def _load_npm_scripts(folder: str) -> tuple[str, dict[str, Any]]:
 _ASSIGNMENT = re.compile(r"([\w.]+)[:?+]?=(.*)", re.DOTALL)
 _FOLDER_OPTIONS = ("-C", "--directory", "-d", "--working-directory")
 _FILE_OPTIONS = ("-f", "--file", "--makefile", "--justfile")
+_TEXT_OPTIONS = ("-E", "--eval")
+# Other options of `make` whose value is the next word.
+_MAKE_VALUED = frozenset(
+    "-I -o -W --include-dir --old-file --assume-old --what-if --new-file --assume-new".split()
+)
+_INCLUDE = re.compile(r"^(?:-include|sinclude|include|!?import\??)[ \t]+(.+)$", re.MULTILINE)
+_ALIAS = re.compile(r"^alias\s+([\w-]+)\s*:=\s*([\w-]+)", re.MULTILINE)
+MAX_INCLUDED = 20
 
 
 def _get_recipe_syntax(*, just: bool) -> Syntax:
     # `-d` takes a folder in `just` but prints debugging information in `make`.
     valued = {*_FOLDER_OPTIONS, *_FILE_OPTIONS}
-    return valued_only(frozenset(valued if just else valued - {"-d"}))
+    if just:
+        return valued_only(frozenset(valued))
+    return valued_only(frozenset((valued - {"-d"}) | _MAKE_VALUED | set(_TEXT_OPTIONS)))
 
 
 _MAKE_SYNTAX = _get_recipe_syntax(just=False)
 _JUST_SYNTAX = _get_recipe_syntax(just=True)
 
 
+class _Recipes(NamedTuple):
+    """What a `make` or `just` command reads.
+
+    Attributes:
+        rules: The rules by goal.
+        variables: The variables.
+        goals: The goals that the command builds first.
+        folder: The working folder.
+        is_new: Whether an agent may have written a part of the text.
+    """
+
+    rules: dict[str, _Rule]
+    variables: dict[str, str]
+    goals: list[str]
+    folder: str
+    is_new: bool
+
+
 def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_Text]:
     """Yield the recipes for `make` or `just` goals, and for the goals that they depend on."""
-    parsed = parse(command.arguments, _JUST_SYNTAX if just else _MAKE_SYNTAX)
-    folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
-    text = _load_recipes(command, folder, parsed, just=just)
-    if text is None:
+    recipes = _read_recipes(command, cwd, just=just)
+    if recipes is None:
+        parsed = _parse_recipe_command(command, just=just)
+        folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
         names = _find_recipe_names(parsed, just=just)
         yield from _find_unread([os.path.join(folder, name) for name in names], folder)
         return
-    rules, variables = _parse_recipes(text.replace("\\\n", " "), just=just)
+    for _, rule in _find_needed_rules(recipes):
+        lines = [_expand_variables(line, recipes.variables, just=just) for line in rule.lines]
+        if any(lines):
+            yield _Text("\n".join(lines), recipes.folder, recipe=True)
+
+
+def _find_goals(command: ParsedCommand) -> Iterator[ParsedCommand]:
+    """Yield `make GOAL` for each goal that a `make` or `just` command builds without naming it.
+
+    Goals that the project's own files need are marked as parts of recipes.
+    """
+    if not command.words or not command.words[0].known or command.checker.contained:
+        return
+    name = get_program_name(command.words[0])
+    if name not in MAKES and name != "just":
+        return
+    program = "just" if name == "just" else "make"
+    named = set(_parse_recipe_command(command, just=program == "just").operands)
+    found: set[str] = set()
+    for cwd in command.cwds:
+        recipes = None if cwd is None else _read_recipes(command, cwd, just=program == "just")
+        for goal, _ in () if recipes is None else _find_needed_rules(recipes):
+            if goal in named or goal in found or recipes is None:
+                continue
+            found.add(goal)
+            is_meant = recipes.is_new or goal in recipes.goals
+            yield attrs.evolve(
+                command,
+                words=(Word(program), Word(goal)),
+                source=f"{program} {goal}",
+                assigned=(),
+                implied=True,
+                recipe=command.recipe or not is_meant,
+                runners=(tuple(word.value for word in command.words), *command.runners),
+            )
+
+
+def _parse_recipe_command(command: ParsedCommand, *, just: bool) -> Parsed:
+    if just:
+        return parse(command.arguments, _JUST_SYNTAX)
+    flags: list[str] = []
+    for name, value in command.environment:
+        if name in ("MAKEFLAGS", "GNUMAKEFLAGS"):
+            with suppress(ValueError):
+                flags += shlex.split(value)
+    # The first word of MAKEFLAGS may contain short options without a dash.
+    if flags and not flags[0].startswith("-") and "=" not in flags[0]:
+        flags[0] = f"-{flags[0]}"
+    return parse([*flags, *command.arguments], _MAKE_SYNTAX)
+
+
+def _read_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> _Recipes | None:
+    """Return what a command reads, or None if there is no recipe file."""
+    parsed = _parse_recipe_command(command, just=just)
+    folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
+    files, is_new = _load_recipe_files(command, parsed, folder, just=just)
+    given = [] if just else _find_given_texts(command, parsed, folder)
+    if not files and not given:
+        return None
+    text = "\n".join(_follow_includes([*given, *files], folder))
+    rules, variables = _parse_recipes(text, just=just)
+    if just:
+        for alias, meant in _ALIAS.findall(text):
+            rules.setdefault(alias, _Rule([], [])).needs.append(meant)
+    else:
+        variables.setdefault("MAKE", "make")
     goals = []
     for word in parsed.operands:
         assignment = _ASSIGNMENT.fullmatch(word)
         if assignment:
             variables[assignment[1]] = assignment[2]
         else:
-            goals.append(word)
+            # `make` builds `./x` as `x`.
+            goals.append(word if just else re.sub(r"^(?:\./+)+", "", word))
     if not goals:
         # A special target such as `.PHONY` is never the default goal of `make`.
         goals = [name for name in rules if just or not name.startswith(".")][:1]
-    for rule in _find_needed_rules(rules, goals):
-        lines = [_expand_variables(line, variables, just=just) for line in rule.lines]
-        if any(lines):
-            yield _Text("\n".join(lines), folder, recipe=True)
+        if not just:
+            goals = variables.get(".DEFAULT_GOAL", "").split() or goals
+    return _Recipes(rules, variables, goals, folder, is_new or bool(given))
 
 
-def _find_needed_rules(rules: dict[str, _Rule], goals: list[str]) -> Iterator[_Rule]:
-    """Yield the rules for some goals, and for the goals that they depend on."""
-    waiting = list(goals)
+def _load_recipe_files(
+    command: ParsedCommand, parsed: Parsed, folder: str, *, just: bool
+) -> tuple[list[str], bool]:
+    """Return the texts of the recipe files, and whether an agent may have written one of them."""
+    texts = []
+    is_new = False
+    is_named = bool(parsed.values(*_FILE_OPTIONS))
+    for name in _find_recipe_names(parsed, just=just):
+        is_input = name in ("-", "/dev/stdin")
+        path = os.path.join(folder, name)
+        text = command.stdin if is_input else _load(path)
+        if text is None:
+            continue
+        texts.append(text)
+        is_new = is_new or is_input or is_new_file(path, command.checker.workspace)
+        if not is_named:
+            break
+    return texts, is_new
+
+
+def _find_given_texts(command: ParsedCommand, parsed: Parsed, folder: str) -> list[str]:
+    """Return the texts in `--eval`, and in the files that the variable MAKEFILES names."""
+    texts = parsed.values(*_TEXT_OPTIONS)
+    for name in dict(command.environment).get("MAKEFILES", "").split():
+        text = _load(os.path.join(folder, name))
+        # What cannot be read may be anything.
+        texts.append("" if text is None else text)
+    return texts
+
+
+def _follow_includes(texts: list[str], folder: str) -> list[str]:
+    """Return texts, and those of the files that they include, without continued lines."""
+    queue = list(texts)
+    found: list[str] = []
+    while queue and len(found) < MAX_INCLUDED:
+        text = queue.pop(0).replace("\\\n", " ")
+        found.append(text)
+        names = " ".join(_INCLUDE.findall(text)).replace("'", "").replace('"', "").split()
+        for name in names:
+            included = _load(os.path.join(folder, name))
+            if included is not None and included not in found:
+                queue.append(included)
+    return found
+
+
+def _find_needed_rules(recipes: _Recipes) -> Iterator[tuple[str, _Rule]]:
+    """Yield the rules for a command's goals, and for the goals that they depend on, by goal."""
+    rules: dict[str, _Rule] = {}
+    for name, rule in recipes.rules.items():
+        for each in _expand_variables(name, recipes.variables, just=False).split():
+            known = rules.setdefault(each, _Rule([], []))
+            known.needs.extend(rule.needs)
+            known.lines.extend(rule.lines)
+    waiting = list(recipes.goals)
     done: set[str] = set()
-    while waiting:
+    while waiting and len(done) < MAX_FOUND:
         goal = waiting.pop(0)
         if goal in done:
             continue
         done.add(goal)
+        found = False
         for name, rule in rules.items():
             if _fits_goal(name, goal):
-                waiting += rule.needs
-                yield rule
-
-
-def _load_recipes(command: ParsedCommand, folder: str, parsed: Parsed, *, just: bool) -> str | None:
-    """Return the recipe file's text, or None if there is no such file."""
-    names = _find_recipe_names(parsed, just=just)
-    if names[0] in ("-", "/dev/stdin"):
-        return command.stdin
-    return _load_first(folder, names)
+                found = True
+                for needs in rule.needs:
+                    expanded = _expand_variables(needs, recipes.variables, just=False)
+                    waiting += re.findall(r"[\w./%-]+", expanded.replace(UNKNOWN_TEXT, " "))
+                yield goal, rule
+        if not found and recipes.is_new:
+            # The text may continue in a file that cannot be read here.
+            yield goal, _Rule([], [])
 
 
 def _find_recipe_names(parsed: Parsed, *, just: bool) -> Sequence[str]:
     """Return the possible names of the recipe file, in the order of the search."""
-    named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
-    return named or (_JUSTFILES if just else _MAKEFILES)
+    named = [value for value in parsed.values(*_FILE_OPTIONS) if value]
+    # `make` reads all files that its options name, and `just` the last one.
+    return (named[-1:] if just else named) or (_JUSTFILES if just else _MAKEFILES)
 
 
 def _fits_goal(name: str, goal: str) -> bool:
@@ -433,7 +589,7 @@ def _parse_recipes(text: str, *, just: bool) -> tuple[dict[str, _Rule], dict[str
         goals, needs, same_line = parse_head(line)
         for goal in goals:
             rule = rules.setdefault(goal, _Rule([], []))
-            rule.needs.extend(re.findall(r"[\w./%-]+", needs))
+            rule.needs.append(needs)
             if same_line.strip():
                 rule.lines.append(_strip_line(same_line))
             current.append(rule)

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
 from hilum_guard.new_files import is_new_file
+from hilum_guard.programs.npm_commands import complete_npm_command
+from hilum_guard.programs.options import parse, valued_only
+from hilum_guard.programs.program_names import MAKES, NODE_SCRIPTS, get_program_name
 from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ MAX_CODE = 20_000
 MAX_LITERALS = 60
 _LANGUAGE = re.compile(r"(?:python|pypy)[\d.]*|node|nodejs|perl|ruby|php|lua|[gmn]?awk")
 _EDITORS = frozenset("vim vi view nvim ex ed red".split())
-_MAKE = frozenset(("make", "gmake"))
 # Calls with which these languages start a program.
 _STARTS = re.compile(
     r"\bsystem\b|popen|subprocess|spawn|child_process|\bexec|check_output|getoutput|getline"
@@ -64,6 +66,11 @@ _TEXT_OPTIONS = {
 }
 _LOADER = re.compile(r"ld-linux[\w.-]*|ld[\d.-]*\.so[\w.]*|ld-musl[\w.-]*")
 
+NPM_FOLDER_OPTIONS = ("--prefix", "-C", "--dir", "--cwd")
+"""Options of npm, pnpm, Yarn and Bun that name the folder of the project."""
+_NPM_PROJECT_OPTIONS = ("-w", "--workspace", "--filter", "-F")
+NPM_SYNTAX = valued_only(frozenset((*NPM_FOLDER_OPTIONS, *_NPM_PROJECT_OPTIONS)))
+
 
 def read_started(reader: ShellReader, command: ParsedCommand, name: str) -> None:
     """Read the commands that a program starts, as far as its words, input and scripts show them.
@@ -77,8 +84,12 @@ def read_started(reader: ShellReader, command: ParsedCommand, name: str) -> None
         _read_language(reader, command, name)
     elif name in _EDITORS:
         _read_editor(reader, command)
-    elif name in _MAKE:
-        _read_make(reader, command)
+    elif name in MAKES:
+        _read_make(reader, command, name)
+    elif name in NODE_SCRIPTS:
+        reader.read_inner(command, (Word(NODE_SCRIPTS[name]), *command.words[1:]))
+    elif name == "npm":
+        _read_npm(reader, command)
     elif name == "sqlite3":
         _read_sqlite(reader, command)
     elif name in ("mapfile", "readarray"):
@@ -98,6 +109,11 @@ def read_started(reader: ShellReader, command: ParsedCommand, name: str) -> None
 
 
 def _read_language(reader: ShellReader, command: ParsedCommand, name: str) -> None:
+    for at in range(1, len(command.words)) if name in ("node", "nodejs") else ():
+        script = NODE_SCRIPTS.get(get_program_name(command.words[at]))
+        if script:
+            reader.read_inner(command, (Word(script), *command.words[at + 1 :]))
+            break
     for code, position, is_new in _find_code(reader, command, name):
         _read_code(reader, command, code, command.words[position + 1 :], is_new=is_new)
 
@@ -218,14 +234,30 @@ def _unescape_vim(match: re.Match[str]) -> str:
     return match[1] if match[1] in "!%#" else match[0]
 
 
-def _read_make(reader: ShellReader, command: ParsedCommand) -> None:
+def _read_npm(reader: ShellReader, command: ParsedCommand) -> None:
+    """Read `npm publ` as `npm publish`, and other names that npm accepts as the usual ones."""
+    parsed = parse(command.arguments, NPM_SYNTAX)
+    if not parsed.operands:
+        return
+    verb = parsed.operands[0]
+    full = complete_npm_command(verb)
+    if full != verb:
+        at = parsed.positions[0] + 1
+        reader.read_inner(command, (*command.words[:at], Word(full), *command.words[at + 1 :]))
+
+
+def _read_make(reader: ShellReader, command: ParsedCommand, name: str) -> None:
     """Read the recipes in `--eval`, in the input, and in a makefile that the text writes."""
+    if name != "make":
+        reader.read_inner(command, (Word("make"), *command.words[1:]))
     values = command.arguments
     texts: list[str] = []
     for at, value in enumerate(values):
         following = values[at + 1] if at + 1 < len(values) else ""
-        if value.startswith("--eval"):
+        if re.match(r"--ev(?:al?)?(?:=|\Z)", value):
             texts.append(value.partition("=")[2] or following)
+        elif re.match(r"-\w*?E", value):
+            texts.append(value.partition("E")[2] or following)
         elif re.fullmatch(r"-\w*f|--file|--makefile", value):
             text, _ = _read_script(reader, command, following)
             texts.append(UNKNOWN if text is None else text)

@@ -14,6 +14,19 @@ from hilum_guard.programs.tables import read_table
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash busybox-sh".split())
 
+# GNU make under the names that systems give to it, and programs that read the same files.
+MAKES = frozenset("make gmake gnumake mingw32-make bmake pmake remake colormake".split())
+# The scripts of package managers that Node.js runs, with the names of their commands.
+NODE_SCRIPTS = {
+    "npm-cli.js": "npm",
+    "npx-cli.js": "npx",
+    "yarn.js": "yarn",
+    "yarn.cjs": "yarn",
+    "pnpm.cjs": "pnpm",
+    "pnpm.mjs": "pnpm",
+    "pnpx.cjs": "pnpx",
+}
+
 
 class Row(NamedTuple):
     """The columns for a program: how it runs another program.
