@@ -427,6 +427,9 @@ def _match_recipes(
         fit = command_matcher.match_command(lasting, command)
         runner = " ".join(command.command.runners[-1]) if command.command.runners else "the script"
         action = f"`{runner[:100]}` runs `{command.source[:200]}`"
+        # `make $TARGET` may run any recipe.
+        if fit and any(UNKNOWN in word for words in command.command.runners for word in words):
+            fit = "maybe"
         if fit == "yes":
             return "yes", action
         if fit and not best[0]:

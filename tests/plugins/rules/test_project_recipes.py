@@ -88,6 +88,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PUBLISH, "npm pub"), (PUBLISH, "npm publ"), (PUBLISH, "npm --prefix . publ"), (PUBLISH, "npm run rel"),
         (PUBLISH, "npm run x"), (PUBLISH, "make pub"), (PUBLISH, "node /usr/lib/node_modules/npm/bin/npm-cli.js publish"),
         (PUBLISH, "node --no-warnings x/npm-cli.js publ"), (PUBLISH, "/usr/lib/node_modules/npm/bin/npm-cli.js publish"),
+        (PUBLISH, "npx npm@latest publ"), (PUBLISH, "corepack npm publish"), (PUBLISH, "npm --tag next publ"),
+        (PUBLISH, "npm --loglevel error run rel"), (PUBLISH, "deno task rel"), (PUSH, "npx run-s test go"),
+        (PUSH, "npx npm-run-all 'g*'"),
+        (DEPLOY, "cd missing; make -C .. again"),
         ("deny command npm install", "npm inst left-pad"), ("deny command npm unpublish", "npm unpub x"),
     ],
 )  # fmt: skip
@@ -100,7 +104,8 @@ def test_what_runs_a_forbidden_command_is_denied(line: str, command: str, projec
     [
         (DEPLOY, "make test"), (DEPLOY, "make -n clean"), (DEPLOY, "MAKEFLAGS=-j4 make test"), (DEPLOY, "make unknown"),
         (DEPLOY, "just test"), (PUSH, "make unknown"), (PUSH, "npm test"), (PUSH, "make test"), (PUSH, "npm install"),
-        (PUBLISH, "npm p"), (PUBLISH, "npm pack"), (PUBLISH, "npm run test"), (PUBLISH, "npm view x"),
+        (PUBLISH, "npm p"), (PUBLISH, "npm pack"), (PUBLISH, "npm run test"), (PUBLISH, "npm view x"), (PUSH, "npx run-s test"),
+        (PUBLISH, "npm install publ"), (PUBLISH, "npm test -- publ"), (PUSH, "npm --loglevel error run test"),
         (PUBLISH, "node x.js publish"),
         # How the project calls its tools is not what an agent does.
         ("deny command npm", "make pub"), ("deny command pytest", "make test"), ("deny command pip install", "make build"),
@@ -109,6 +114,17 @@ def test_what_runs_a_forbidden_command_is_denied(line: str, command: str, projec
 )  # fmt: skip
 def test_other_recipes_are_free(line: str, command: str, project: Path) -> None:
     assert judge_command(line, command, project) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        (PUSH, "npm run $X"), (PUSH, "make \"$T\""), (DEPLOY, "make \"$T\""),
+        (DEPLOY, "make -f <(printf 'include Makefile\\nq: deploy\\n') q"),
+    ],
+)  # fmt: skip
+def test_an_unknown_target_is_asked(line: str, command: str, project: Path) -> None:
+    assert judge_command(line, command, project) == "ask"
 
 
 class Ruled:

@@ -7,6 +7,7 @@ parsed is treated like any other program: only the sandbox restricts it.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -47,6 +48,7 @@ MAX_FOUND = 400
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
 _NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
+_SCRIPT_RUNNERS = ("npm-run-all", "npm-run-all2", "run-s", "run-p")
 _NPM_RUN = frozenset("run run-script rum urn".split())
 # npm sub-commands, each with the names of the project scripts that it runs.
 _NPM_LIFECYCLE = {
@@ -227,8 +229,8 @@ def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
             yield from _find_npm_scripts(command, cwd)
         elif name in MAKES or name == "just":
             yield from _find_recipes(command, cwd, just=name == "just")
-        elif name in ("node", "nodejs"):
-            yield from _find_node_scripts(command, cwd)
+        elif name in ("node", "nodejs", "deno", *_SCRIPT_RUNNERS):
+            yield from _find_other_scripts(command, name, cwd)
 
 
 # --- shell scripts --------------------------------------------------------------------------------
@@ -302,11 +304,16 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
         verb = complete_npm_command(verb)
     if verb in _NPM_RUN:
         names = tuple(rest[:1])
+        is_unknown = bool(names) and UNKNOWN in names[0]
     else:
+        is_unknown = False
         names = _NPM_LIFECYCLE.get(verb, (verb,))
     folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*NPM_FOLDER_OPTIONS)))
     if not scripts:
         yield from _find_unread([os.path.join(folder, "package.json")], folder)
+    if is_unknown:
+        # Any of them may run.
+        names = tuple(scripts)
     arguments = " ".join(rest[1:])
     for name in names:
         # npm runs the scripts with these prefixes before and after the named script.
@@ -318,15 +325,31 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
                 yield _Text(text, folder, recipe=True)
 
 
-def _find_node_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
-    """Yield the script that `node --run NAME` runs; Node.js runs none before or after it."""
-    for word, following in pairwise((*command.arguments, "")):
-        option, _, value = word.partition("=")
-        if option == "--run":
-            folder, scripts = _load_npm_scripts(cwd)
-            text = scripts.get(value or following)
-            if isinstance(text, str):
-                yield _Text(text, folder, recipe=True)
+def _find_other_scripts(command: ParsedCommand, name: str, cwd: str) -> Iterator[_Text]:
+    """Yield the scripts that `node --run NAME`, `deno task NAME` and `run-s NAME…` run."""
+    wanted: list[str] = []
+    if name in _SCRIPT_RUNNERS:
+        wanted = [value for value in command.arguments if not value.startswith("-")]
+    elif name == "deno":
+        wanted = command.arguments[1:] if command.arguments[:1] == ["task"] else []
+    else:
+        for word, following in pairwise((*command.arguments, "")):
+            option, _, value = word.partition("=")
+            wanted += [value or following] if option == "--run" else []
+    if not wanted:
+        return
+    folder, scripts = _load_npm_scripts(cwd)
+    for each in wanted:
+        for script in _select_scripts(scripts, each.replace("**", "*")):
+            yield _Text(scripts[script], folder, recipe=True)
+
+
+def _select_scripts(scripts: dict[str, Any], name: str) -> list[str]:
+    """Return the scripts with a name, which may be a pattern or be known only at run time."""
+    texts = [each for each, text in scripts.items() if isinstance(text, str)]
+    if UNKNOWN in name:
+        return texts
+    return [each for each in texts if each == name or fnmatch.fnmatchcase(each, name)]
 
 
 def _load_npm_scripts(folder: str) -> tuple[str, dict[str, Any]]:
@@ -393,7 +416,7 @@ def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_
     recipes = _read_recipes(command, cwd, just=just)
     if recipes is None:
         parsed = _parse_recipe_command(command, just=just)
-        folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
+        folder = os.path.normpath(os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS)))
         names = _find_recipe_names(parsed, just=just)
         yield from _find_unread([os.path.join(folder, name) for name in names], folder)
         return
@@ -422,7 +445,8 @@ def _find_goals(command: ParsedCommand) -> Iterator[ParsedCommand]:
             if goal in named or goal in found or recipes is None:
                 continue
             found.add(goal)
-            is_meant = recipes.is_new or goal in recipes.goals
+            is_known = not any(UNKNOWN in each for each in recipes.goals)
+            is_meant = recipes.is_new or (is_known and goal in recipes.goals)
             yield attrs.evolve(
                 command,
                 words=(Word(program), Word(goal)),
@@ -451,7 +475,7 @@ def _parse_recipe_command(command: ParsedCommand, *, just: bool) -> Parsed:
 def _read_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> _Recipes | None:
     """Return what a command reads, or None if there is no recipe file."""
     parsed = _parse_recipe_command(command, just=just)
-    folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
+    folder = os.path.normpath(os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS)))
     files, is_new = _load_recipe_files(command, parsed, folder, just=just)
     given = [] if just else _find_given_texts(command, parsed, folder)
     if not files and not given:
@@ -471,6 +495,9 @@ def _read_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> _Recipes |
         else:
             # `make` builds `./x` as `x`.
             goals.append(word if just else re.sub(r"^(?:\./+)+", "", word))
+    if any(UNKNOWN in goal for goal in goals):
+        # Any of them may be built.
+        goals += list(rules)
     if not goals:
         # A special target such as `.PHONY` is never the default goal of `make`.
         goals = [name for name in rules if just or not name.startswith(".")][:1]

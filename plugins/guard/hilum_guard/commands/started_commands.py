@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
 from hilum_guard.new_files import is_new_file
 from hilum_guard.programs.npm_commands import complete_npm_command
-from hilum_guard.programs.options import parse, valued_only
+from hilum_guard.programs.options import valued_only
 from hilum_guard.programs.program_names import MAKES, NODE_SCRIPTS, get_program_name
 from hilum_guard.small_files import read_small_file
 
@@ -64,12 +64,17 @@ _TEXT_OPTIONS = {
     "split": re.compile(r"--filter=(.*)", re.DOTALL),
     "sort": re.compile(r"--compress-program=(.*)", re.DOTALL),
 }
+# `npx npm@latest` and `corepack yarn@4`.
+_WITH_VERSION = re.compile(r"[a-z][\w.-]*@[\w.^~*-]+")
 _LOADER = re.compile(r"ld-linux[\w.-]*|ld[\d.-]*\.so[\w.]*|ld-musl[\w.-]*")
 
 NPM_FOLDER_OPTIONS = ("--prefix", "-C", "--dir", "--cwd")
 """Options of npm, pnpm, Yarn and Bun that name the folder of the project."""
-_NPM_PROJECT_OPTIONS = ("-w", "--workspace", "--filter", "-F")
-NPM_SYNTAX = valued_only(frozenset((*NPM_FOLDER_OPTIONS, *_NPM_PROJECT_OPTIONS)))
+_NPM_VALUED = frozenset(
+    """-w --workspace --filter -F --access --tag --registry --otp --userconfig --globalconfig --cache
+    --loglevel --scope --script-shell --omit --include --before --depth --location""".split()
+)
+NPM_SYNTAX = valued_only(_NPM_VALUED | frozenset(NPM_FOLDER_OPTIONS))
 
 
 def read_started(reader: ShellReader, command: ParsedCommand, name: str) -> None:
@@ -90,6 +95,10 @@ def read_started(reader: ShellReader, command: ParsedCommand, name: str) -> None
         reader.read_inner(command, (Word(NODE_SCRIPTS[name]), *command.words[1:]))
     elif name == "npm":
         _read_npm(reader, command)
+    elif name == "corepack":
+        reader.read_inner(command, command.words[1:])
+    elif _WITH_VERSION.fullmatch(name):
+        reader.read_inner(command, (Word(name.partition("@")[0]), *command.words[1:]))
     elif name == "sqlite3":
         _read_sqlite(reader, command)
     elif name in ("mapfile", "readarray"):
@@ -236,14 +245,16 @@ def _unescape_vim(match: re.Match[str]) -> str:
 
 def _read_npm(reader: ShellReader, command: ParsedCommand) -> None:
     """Read `npm publ` as `npm publish`, and other names that npm accepts as the usual ones."""
-    parsed = parse(command.arguments, NPM_SYNTAX)
-    if not parsed.operands:
-        return
-    verb = parsed.operands[0]
-    full = complete_npm_command(verb)
-    if full != verb:
-        at = parsed.positions[0] + 1
-        reader.read_inner(command, (*command.words[:at], Word(full), *command.words[at + 1 :]))
+    for at in range(1, len(command.words)):
+        word = command.words[at].value
+        if word.startswith("-"):
+            continue
+        full = complete_npm_command(word)
+        if full != word:
+            reader.read_inner(command, (*command.words[:at], Word(full), *command.words[at + 1 :]))
+        # A word after an option may be its value; the next one may be the command.
+        if not command.words[at - 1].value.startswith("-"):
+            break
 
 
 def _read_make(reader: ShellReader, command: ParsedCommand, name: str) -> None:
