@@ -22,7 +22,7 @@ _ALWAYS = frozenset(
 )
 _ACT = re.compile(
     r"(?:un)?publish|deploy|release|upload|push|destroy|apply|migrat(?:e|ion)|submit|rollback|drop"
-    r"|reset|delete|ship|prod(?:uction)?",
+    r"|reset|delete|ship|prod(?:uction)?|version|bump|tag|commit|wipe|nuke|purge",
     re.IGNORECASE,
 )
 

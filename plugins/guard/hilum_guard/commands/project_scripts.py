@@ -44,6 +44,7 @@ MAX_BYTES = 200_000
 MAX_SCRIPTS = 12
 MAX_DEPTH = 3
 MAX_FOUND = 400
+MAX_GOALS = 1_000
 # `make` variables may refer to other variables and to themselves.
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
@@ -125,10 +126,12 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     unresolved: list[tuple[ParsedCommand, str]] = []
     fork_bombs: list[str] = []
     unread: list[str] = []
+    # Many goals must not displace the commands in recipes.
+    goals: list[ParsedCommand] = []
     seen: set[_Text] = set()
     while waiting and len(seen) < MAX_SCRIPTS and len(found) < MAX_FOUND:
         command, depth = waiting.pop(0)
-        found += _find_goals(command)
+        goals += islice(_find_goals(command), MAX_GOALS - len(goals))
         for text in _find_texts(command):
             if text in seen:
                 continue
@@ -159,7 +162,10 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     if waiting or len(found) > MAX_FOUND:
         unread.append("more commands")
     return Scripts(
-        tuple(found[:MAX_FOUND]), tuple(unresolved), tuple(fork_bombs), tuple(dict.fromkeys(unread))
+        (*found[:MAX_FOUND], *goals),
+        tuple(unresolved),
+        tuple(fork_bombs),
+        tuple(dict.fromkeys(unread)),
     )
 
 
@@ -561,7 +567,7 @@ def _find_needed_rules(recipes: _Recipes) -> Iterator[tuple[str, _Rule]]:
             known.lines.extend(rule.lines)
     waiting = list(recipes.goals)
     done: set[str] = set()
-    while waiting and len(done) < MAX_FOUND:
+    while waiting and len(done) < MAX_GOALS:
         goal = waiting.pop(0)
         if goal in done:
             continue
