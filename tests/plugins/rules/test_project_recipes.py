@@ -127,6 +127,23 @@ def test_an_unknown_target_is_asked(line: str, command: str, project: Path) -> N
     assert judge_command(line, command, project) == "ask"
 
 
+@pytest.mark.parametrize("number", [20, 900])
+def test_a_recipe_is_read_behind_many_goals(number: int, tmp_path: Path) -> None:
+    """Prerequisites without recipes of their own use up no limit."""
+    goals = [f"goal{each}" for each in range(number)]
+    text = f"all: {' '.join(goals)} last\n\tgit push\n{' '.join(goals)}:\nlast: deploy\n\techo\n"
+    (tmp_path / "Makefile").write_text(text)
+    assert judge_command(PUSH, "make", tmp_path) == "deny"
+    assert judge_command(DEPLOY, "make", tmp_path) == "deny"
+
+
+def test_the_recipes_of_many_goals_are_read(tmp_path: Path) -> None:
+    goals = [f"goal{each}" for each in range(20)]
+    recipes = "".join(f"{goal}:\n\techo {goal}\n" for goal in goals)
+    (tmp_path / "Makefile").write_text(f"all: {' '.join(goals)} last\n{recipes}last:\n\tgit push\n")
+    assert judge_command(PUSH, "make", tmp_path) == "deny"
+
+
 class Ruled:
     """A sentence as judging sees it."""
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 200_000
 # Scripts may run scripts; only rules that ask or deny apply to the inner scripts' commands.
-MAX_SCRIPTS = 12
+MAX_SCRIPTS = 40
 MAX_DEPTH = 3
 MAX_FOUND = 400
 MAX_GOALS = 1_000
