@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import hilum_guard
 import pytest
 from hilum_checks import compile_rule, judge
+from hilum_guard.programs.npm_commands import complete_npm_command
 
 from tests.support.judged_commands import judge_command
 from tests.support.obedience.judging import make_tool
@@ -92,6 +93,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PUBLISH, "npm --loglevel error run rel"), (PUBLISH, "deno task rel"), (PUSH, "npx run-s test go"),
         (PUSH, "npx npm-run-all 'g*'"),
         (DEPLOY, "cd missing; make -C .. again"),
+        (PUBLISH, "npm stage publish"),
         ("deny command npm install", "npm inst left-pad"), ("deny command npm unpublish", "npm unpub x"),
     ],
 )  # fmt: skip
@@ -172,6 +174,25 @@ def test_what_a_sentence_recommends_is_free(
     arguments = json.dumps({"command": command})
     found = judge([rule], arguments, make_tool("run_terminal_cmd"), project)
     assert (found.kind if found else "") == kind
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+def test_abbreviations_mean_what_npm_says() -> None:
+    """The installed npm decides; a newer one may have further commands."""
+    root = subprocess.run(["npm", "root", "-g"], capture_output=True, text=True, check=True)
+    listed = Path(root.stdout.strip(), "npm/lib/utils/cmd-list.js")
+    if not listed.is_file():
+        pytest.skip("this npm keeps its commands elsewhere")
+    words = "pub publ publish rum run-sc inst i t tst unpub vers up".split()
+    code = (
+        "const {deref} = require(process.argv[1]);"
+        "console.log(JSON.stringify(process.argv.slice(2).map(word => deref(word) || word)))"
+    )
+    done = subprocess.run(
+        ["node", "-e", code, str(listed), *words], capture_output=True, text=True, check=True
+    )
+    meant = [word.replace("run-script", "run") for word in json.loads(done.stdout)]
+    assert [complete_npm_command(word) for word in words] == meant
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs GNU make")

@@ -252,6 +252,9 @@ def _read_npm(reader: ShellReader, command: ParsedCommand) -> None:
         full = complete_npm_command(word)
         if full != word:
             reader.read_inner(command, (*command.words[:at], Word(full), *command.words[at + 1 :]))
+        following = [each.value for each in command.words[at + 1 : at + 2]]
+        if full == "stage" and following == ["publish"]:
+            reader.read_inner(command, (*command.words[:at], *command.words[at + 1 :]))
         # A word after an option may be its value; the next one may be the command.
         if not command.words[at - 1].value.startswith("-"):
             break

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 _COMMANDS = frozenset(
-    """access adduser audit bugs cache ci completion config dedupe deprecate diff dist-tag docs
-    doctor edit exec explain explore find-dupes fund get help help-search hook init install
-    install-ci-test install-test link ll login logout ls org outdated owner pack ping pkg prefix
-    profile prune publish query rebuild repo restart root run sbom search set shrinkwrap star stars
+    """access adduser approve-scripts audit bugs cache ci completion config dedupe deny-scripts deprecate diff dist-tag docs
+    doctor edit exec explain explore find-dupes fund get help help-search init install
+    install-ci-test install-scripts install-test link ll login logout ls org outdated owner pack ping pkg prefix
+    profile prune publish query rebuild repo restart root run sbom search set shrinkwrap stage star stars
     start stop team test token trust undeprecate uninstall unpublish unstar update version view
     whoami""".split()
 )
@@ -19,7 +19,7 @@ _ALIASES = {
     "unlink": "uninstall", "remove": "uninstall", "rm": "uninstall", "r": "uninstall", "un": "uninstall",
     "ic": "ci", "clean-install": "ci", "install-clean": "ci", "isntall-clean": "ci",
     "it": "install-test", "cit": "install-ci-test", "clean-install-test": "install-ci-test", "sit": "install-ci-test",
-    "up": "update", "upgrade": "update", "udpate": "update", "c": "config", "s": "search", "se": "search",
+    "u": "update", "up": "update", "upgrade": "update", "udpate": "update", "c": "config", "s": "search", "se": "search",
     "run-script": "run", "rum": "run", "urn": "run", "x": "exec", "t": "test", "tst": "test",
     "create": "init", "innit": "init", "ln": "link", "la": "ll", "list": "ls", "rb": "rebuild", "ddp": "dedupe",
     "v": "view", "verison": "version", "why": "explain", "hlep": "help", "cache-clean": "cache",
