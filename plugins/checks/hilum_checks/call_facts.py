@@ -207,12 +207,13 @@ class CallFacts:
     def _links(self) -> dict[str, str]:
         """The links that the call makes, with their targets.
 
-        A working tree that the call adds counts as a link to the one that exists.
+        A working tree that the call adds or moves counts as a link to the one that exists.
         """
         links: dict[str, str] = {}
         for command in self.commands:
             if command.effects.program == "git":
                 links.update(self._find_added_tree(command))
+            links.update(self._find_moved_tree(command))
             if command.effects.program in ("ln", "gln") and len(command.words) > 2:
                 target, name = command.words[-2:]
                 path = os.path.normpath(os.path.join(command.cwd or "/", name))
@@ -243,6 +244,22 @@ class CallFacts:
         top = find_git_top(self.matcher.real_root if UNKNOWN in folder else folder)
         if UNKNOWN not in path and top is not None:
             yield os.path.normpath(path), top
+
+    def _find_moved_tree(self, command: CommandFacts) -> Iterator[tuple[str, str]]:
+        """Yield the path to which a command moves or copies a linked working tree."""
+        is_move = command.effects.program in ("mv", "cp", "rsync")
+        is_move |= git_words(command.words)[1:3] == ("worktree", "move") if command.words else False
+        if not is_move or len(command.words) < 3:
+            return
+        folder = find_folder(command)
+        source, target = (
+            os.path.normpath(os.path.join(folder, os.path.expanduser(word)))
+            for word in command.words[-2:]
+        )
+        top = self.matcher.find_twin(source)
+        if top and UNKNOWN not in target:
+            yield target, top
+            yield os.path.join(target, os.path.basename(source)), top
 
     def accesses_by_links(self, named: Iterable[FileAccess]) -> Iterator[FileAccess]:
         """Yield the accesses through links that an earlier command of the call makes."""

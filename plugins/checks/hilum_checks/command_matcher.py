@@ -16,7 +16,11 @@ import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
 from hilum_checks import code_texts, git_references
-from hilum_checks.git_branches import match_branches, match_changed_branches
+from hilum_checks.git_branches import (
+    commits_elsewhere,
+    match_branches,
+    match_changed_branches,
+)
 from hilum_checks.model import Commands
 from hilum_checks.path_matcher import Fit, stronger_fit
 
@@ -75,8 +79,10 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     # A rule about a branch means commits on it, however they reach it.
     if constraint.branches:
         is_about_commits = any(pattern[:2] == ("git", "commit") for pattern in constraint.patterns)
-        changed = match_changed_branches(constraint.branches, command) if is_about_commits else ""
-        return stronger_fit(best, changed)
+        if not is_about_commits:
+            return best
+        best = stronger_fit(best, match_changed_branches(constraint.branches, command))
+        return best or ("maybe" if commits_elsewhere(command) else "")
     for other in git_references.find_equivalents(command):
         fit = _match_words(constraint, command, other.words, is_path=False)
         best = stronger_fit(best, fit if other.certain or not fit else "maybe")

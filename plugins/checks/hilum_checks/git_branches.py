@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hilum_guard import UNKNOWN, git_words, operands
 
-from hilum_checks import git_folders, git_references
+from hilum_checks import code_texts, git_folders, git_references
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
@@ -29,6 +29,8 @@ _REMOTE_REFSPEC = re.compile(r"remote\..*\.fetch=(.+)", re.DOTALL | re.IGNORECAS
 _TRACKED = re.compile(
     r"(?:refs/remotes/|remotes/)?(?:origin|upstream)/(.+)|refs/remotes/[^/]+/(.+)"
 )
+# Code that runs commands in other folders.
+_ENTERING = re.compile(r"\bcwd\b|chdir|GIT_DIR|current_dir|set_?cwd", re.IGNORECASE)
 _DETACHED = "(detached)"
 # Programs that neither create a branch nor a folder.
 _INERT = frozenset("cd pushd echo printf true : ls cat pwd export set sleep".split())
@@ -113,6 +115,8 @@ def _find_current(command: CommandFacts) -> str:
             continue
         if any(_matches_file(earlier, _HEAD_FILE)):
             return UNKNOWN
+        if _brings_folder(earlier, folder):
+            return UNKNOWN
         if earlier.effects.program != "git":
             continue
         branch = _added_branch(earlier, folder) or _switched_to(earlier)
@@ -141,6 +145,16 @@ def _find_entered(command: CommandFacts) -> str:
             return folder
     remaining = [cwd for cwd in command.cwds if cwd and os.path.isdir(cwd)]
     return remaining[-1] if remaining else folder
+
+
+def _brings_folder(command: CommandFacts, folder: str) -> bool:
+    """Return whether a command moves, copies or unpacks a folder to a path that does not exist."""
+    program = command.effects.program
+    if not command.words or program in _INERT or program == "mkdir":
+        return False
+    if program == "git" and git_words(command.words)[1:3] != ("worktree", "move"):
+        return False
+    return not os.path.lexists(folder) and _names_folder(command, folder)
 
 
 def _names_folder(command: CommandFacts, folder: str) -> bool:
@@ -263,6 +277,12 @@ def _may_make_branch(command: CommandFacts) -> bool:
         elif earlier.words and earlier.effects.program not in _INERT:
             return True
     return False
+
+
+def commits_elsewhere(command: CommandFacts) -> bool:
+    """Return whether code that a command runs commits in another folder, whose branch is unknown."""
+    mention = code_texts.mention_pattern(("git", "commit"))
+    return any(mention.search(text) and _ENTERING.search(text) for text in command.texts)
 
 
 # --- branches that a command changes otherwise ----------------------------------------------------

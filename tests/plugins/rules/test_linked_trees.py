@@ -47,6 +47,9 @@ def root(tmp_path: Path) -> Path:
         (GEN, "mv inside/gen old"),
         (GEN, "python3 -c \"open('inside/gen/x', 'w').write('')\""),
         (GEN, "git -C ../outside checkout HEAD~1 -- gen"),
+        (GEN, "mv inside w9; echo > w9/gen/x"),
+        (GEN, "cp -r inside ../w9; echo > ../w9/gen/x"),
+        (GEN, "git worktree move inside w9; echo > w9/gen/x"),
         ("deny write **", "echo > ../outside/new"),
         ("deny read infra/**", "cat inside/infra/a.tf"),
         ("deny read infra/**", "git -C inside show HEAD:infra/a.tf"),
@@ -62,6 +65,9 @@ def root(tmp_path: Path) -> Path:
         (GEN, "git --work-tree=/tmp/hilum-t add gen/x"),
         (GEN, "git --work-tree /tmp/hilum-t add -A"),
         (GEN, "git --work-tree=/tmp/hilum-t commit -am x"),
+        (GEN, "GIT_WORK_TREE=/tmp/hilum-t git add gen/x"),
+        (GEN, "git rm --cached :/gen/x"),
+        (GEN, "cd infra; git rm --cached ':(top)gen/x'"),
         (GEN, "git reset HEAD~1 -- gen/x"),
         (GEN, "git reset main gen"),
     ],
@@ -88,6 +94,10 @@ def test_the_scripts_of_the_project_run_in_another_tree(root: Path) -> None:
     assert judge_command(GEN, "cd inside && python3 a.py out.txt", root) == "ask"
 
 
+def test_files_that_a_list_names_need_approval(root: Path) -> None:
+    assert judge_command(GEN, "git rm --cached --pathspec-from-file=list", root) == "ask"
+
+
 def test_what_git_shows_in_another_tree_is_protected(root: Path) -> None:
     assert judge_command("deny read infra/**", "git -C inside log -p", root) == "ask"
 
@@ -105,6 +115,7 @@ def test_what_git_shows_in_another_tree_is_protected(root: Path) -> None:
         (GEN, "git rm --cached a.py"), (GEN, "git rm -n --cached gen/x"), (GEN, "git update-index --refresh"),
         (GEN, "git reset HEAD gen/x"), (GEN, "git reset gen/x"), (GEN, "git reset -q -- gen/x"),
         (GEN, "git reset --hard HEAD~1"),
+        (GEN, "git rm --cached :/a.py"), (GEN, "mv a.py b.py"), (GEN, "cp -r infra w9; echo > w9/new"),
         (GEN, "git --work-tree=. status"), ("deny read infra/**", "git rm --cached infra/a.tf"),
         ("deny delete **", "git rm -r --cached gen"),
         ("deny write ../other/**", "echo > inside/gen/x"),

@@ -54,6 +54,13 @@ def root(tmp_path: Path) -> Path:
         ("git --git-dir .git/worktrees/on-main commit -m x", "deny"),
         ("cd .git/worktrees/on-main && git --work-tree=. commit -m x", "deny"),
         ("git clone -q . /tmp/hilum-c1 && cd /tmp/hilum-c1 && git commit -m x", "ask"),
+        ("env -C on-main git commit -m x", "ask"),
+        ("env GIT_DIR=on-main/.git git commit -m x", "ask"),
+        ("mv on-main w9; git -C w9 commit -m x", "ask"),
+        ("git worktree move on-main w9; git -C w9 commit -m x", "ask"),
+        ("cp -r on-main w9; cd w9 && git commit -m x", "ask"),
+        ("python3 -c \"import subprocess; subprocess.run(['git', 'commit'], cwd='on-main')\"", "ask"),
+        ("python3 -c \"import os; os.chdir('on-main'); os.system('git commit -m x')\"", "ask"),
         # a switch that certainly fails
         ("cd on-main; git checkout -b me/x; git commit -m x", "deny"),
         ("cd on-main; git checkout nowhere; git commit -m x", "deny"),
@@ -102,6 +109,8 @@ def test_no_way_leads_to_a_protected_branch(command: str, kind: str, root: Path)
         "git update-ref refs/heads/main origin/main", "git checkout -B main origin/main", "git branch -M trunk",
         "git branch -D me/y", "git branch z main", "git rebase main me/x", "git rebase main", "git merge main",
         "git worktree remove on-main", "git worktree add w1 -B me/y main", "git update-ref refs/heads/me/x main",
+        "python3 -c \"import subprocess; subprocess.run(['git', 'commit', '-m', 'x'])\"",
+        "mv a b; git commit -m x", "cp -r on-me /tmp/hilum-c2; git commit -m x", "env -i git commit -m x",
         "git log main", "git branch", "git branch --list main", "cat .git/refs/heads/main", "git stash branch z",
     ],
 )  # fmt: skip

@@ -108,12 +108,13 @@ def get_syntax(verb: str) -> options.Syntax:
     return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
 
 
-def read_git(call: Invocation, *, is_here: bool = True) -> None:
+def read_git(call: Invocation, *, is_here: bool = True, has_tree: bool = False) -> None:
     """Add the effects of a Git command.
 
     Args:
         call: The command.
         is_here: Whether the working folder determines the repository, and not a variable.
+        has_tree: Whether a variable names another working tree.
     """
     at = find_sub_command(call.words)
     verb = call.words[at] if at < len(call.words) else ""
@@ -121,7 +122,7 @@ def read_git(call: Invocation, *, is_here: bool = True) -> None:
     git = _Git(call, verb, rest, options.parse(rest, get_syntax(verb)), call.words[:at])
     if verb not in _READ_ONLY:
         _read_front(git)
-    tops = _find_other_tops(git)
+    tops = _find_other_tops(git, has_tree=has_tree)
     _enter_folders(git)
     _add_from_other_tree(git, tops)
     _read_stored(git, is_here=is_here)
@@ -155,10 +156,11 @@ def _enter_folders(git: _Git) -> None:
         git.call.cwds = tuple(_enter(cwd, folder) for cwd in git.call.cwds)
 
 
-def _find_other_tops(git: _Git) -> tuple[str | None, ...]:
+def _find_other_tops(git: _Git, *, has_tree: bool) -> tuple[str | None, ...]:
     """Return the tops of the repositories whose index gets files of another tree, if any does."""
     front = git.front
-    if git.verb not in _ADDING or not any(word.startswith("--work-tree") for word in front):
+    has_tree = has_tree or any(word.startswith("--work-tree") for word in front)
+    if git.verb not in _ADDING or not has_tree:
         return ()
     before = git.call.cwds
     for number, word in enumerate(front):
@@ -235,9 +237,21 @@ def _read_removal(git: _Git) -> bool:
     # repository.
     is_cached = "--cached" in git.rest
     if not _is_dry(git):
-        for path in git.operands:
+        listed = [UNKNOWN] if git.parsed.has("--pathspec-from-file") else []
+        for pathspec in (*git.operands, *listed):
+            path = _find_path(git, pathspec)
             git.call.access("delete", path, deep="all", generated=is_cached, moved=is_cached)
     return True
+
+
+def _find_path(git: _Git, pathspec: str) -> str:
+    """Return the path that a pathspec names; `:/gen` is relative to the top of the repository."""
+    if not pathspec.startswith(":"):
+        return pathspec
+    from_top = re.fullmatch(r":(?:/|\(top\))(?![!^:])(.*)", pathspec, re.DOTALL)
+    tops = {_find_top(cwd) for cwd in git.call.cwds}
+    top = tops.pop() if len(tops) == 1 else None
+    return os.path.join(top, from_top[1]) if from_top and top is not None else UNKNOWN
 
 
 def _is_dry(git: _Git) -> bool:
