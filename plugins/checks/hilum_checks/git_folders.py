@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hilum_guard import UNKNOWN, git_words
@@ -20,11 +20,6 @@ MAX_LINKS = 5
 """Maximum number of symbolic references to follow."""
 # Variables that determine the repository, whatever the working folder is.
 _FOLDER_VARIABLES = frozenset(("GIT_DIR", "GIT_COMMON_DIR"))
-# Programs that run another one, with their options that select its working folder.
-_RUNNER_FOLDERS = {
-    "env": re.compile(r"-[a-zA-Z0]*C.*|--chdir(?:=.*)?", re.DOTALL),
-    "sudo": re.compile(r"-[a-zA-Z]*D.*|--chdir(?:=.*)?", re.DOTALL),
-}
 _FOLDER_ASSIGNMENT = re.compile(r"(?:GIT_DIR|GIT_COMMON_DIR)=")
 
 
@@ -46,19 +41,11 @@ def sets_git_folder(command: CommandFacts) -> bool:
 def find_folder(command: CommandFacts) -> str:
     """Return the folder in which a Git command runs; it contains `…` if it is unknown."""
     folder = command.cwd or UNKNOWN
-    if any(map(_enters_folder, command.command.runners)):
-        folder = UNKNOWN
     front = _front(command)
     for number, word in enumerate(front):
         if word == "-C":
             folder = os.path.join(folder, "".join(front[number + 1 : number + 2]))
     return os.path.normpath(os.path.expanduser(folder))
-
-
-def _enters_folder(words: Sequence[str]) -> bool:
-    """Return whether a command runs another one in a folder that its options name."""
-    option = _RUNNER_FOLDERS.get(os.path.basename(words[0])) if words else None
-    return option is not None and any(map(option.fullmatch, words[1:]))
 
 
 def find_git_folder(command: CommandFacts) -> str:

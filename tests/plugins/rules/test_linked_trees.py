@@ -47,6 +47,8 @@ def root(tmp_path: Path) -> Path:
         (GEN, "mv inside/gen old"),
         (GEN, "python3 -c \"open('inside/gen/x', 'w').write('')\""),
         (GEN, "git -C ../outside checkout HEAD~1 -- gen"),
+        (GEN, "env -C inside/gen tee x"),
+        (GEN, "env --chdir=gen tee x"),
         (GEN, "mv inside w9; echo > w9/gen/x"),
         (GEN, "cp -r inside ../w9; echo > ../w9/gen/x"),
         (GEN, "git worktree move inside w9; echo > w9/gen/x"),
