@@ -72,10 +72,12 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
     read: list[Parts] = []
+    omitted: list[str] = []
     before: Chunk = ()
     for sentence in sentences:
         is_binding = _binding_pattern().search(sentence.text) is not None
-        found = _read_sentence(sentence, before, attrs.evolve(scope, binding=is_binding))
+        own = attrs.evolve(scope, binding=is_binding, omitted=[])
+        found = _read_sentence(sentence, before, own)
         if _states_fact(sentence.text):
             found = ()
         labels = sentence.labels
@@ -91,6 +93,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         read.append(found)
         if found:
             doubts += sentence.asides
+            omitted += own.omitted
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
@@ -99,7 +102,9 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
     check = Check(tuple(dict.fromkeys(parts)))
-    return Compiled(check, f"enforced: {check.summary}")
+    rest = ", ".join(dict.fromkeys(omitted))
+    missing = f"; not understood, so not enforced: {rest}" if rest else ""
+    return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
 
 
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
@@ -233,6 +238,8 @@ def _read_first(tokens: Chunk, scope: Scope) -> Parts:
         is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
         found = _read_form(tokens[:at], scope) if is_next else ()
         if found:
+            rest = tokens[at + 1 :]
+            scope.omitted.append(" ".join(token.text or f"`{token.word}`" for token in rest))
             return found
     return ()
 

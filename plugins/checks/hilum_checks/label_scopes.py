@@ -35,9 +35,11 @@ _REST = (
 @lru_cache(4096)
 def _find_files(label: str) -> tuple[str, ...]:
     """Return the files that a heading or a label names; empty if it names none."""
-    plain = normalize_heading(label)
+    # "Code style (Python)" names the files as well.
+    texts = [normalize_heading(text) for text in (label, *re.findall(r"\(([^()]*)\)", label))]
     for words, files in _FILES.items():
-        if re.fullmatch(rf"(?:(?:in|for) )?(?:{words}){_REST}", plain):
+        pattern = rf"(?:(?:in|for) )?(?:{words}){_REST}"
+        if any(re.fullmatch(pattern, text) for text in texts):
             return files
     return ()
 

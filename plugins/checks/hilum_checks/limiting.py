@@ -15,7 +15,7 @@ _PARTS = (
     r"(?:(?:front-?end|back-?end|client(?:-side)?|server(?:-side)?|web|mobile|desktop|ios|android|ci"
     r"|ci/cd|windows|macos|mac|linux|docker|containers?|production|prod|staging|development|dev|local"
     r"|localhost)"
-    r"(?: (?:side|code|app|apps|application|folder|directory|package|part|rules?|environments?"
+    r"(?:[ -](?:specific|side|code|app|apps|application|folder|directory|package|part|rules?|environments?"
     r"|servers?|databases?|systems?|safety|machines?|only|builds?|conventions?|development))*)"
 )
 _UNIVERSAL = (
@@ -27,7 +27,7 @@ _LIMITING = (
     # "In the frontend", "On Fridays", "Never in production".
     rf"^(?:in|on|at|within|inside|under|throughout) (?!{_UNIVERSAL})",
     rf"^(?:the |our )?{_PARTS}$|\b(?:in|on|during|for) (?:the )?{_PARTS}$",
-    r"\b(?:unless|except|excluding)\b",
+    r"\b(?:unless|except|excluding)\b|^only (?:during|when|while|if|for|in|on|at|after|before)\b",
     # What does not bind, or not yet.
     r"^(?:optional\w*|drafts?|temporar\w*|wip|work in progress|propos(?:als?|ed)|to-?dos?|ideas?"
     r"|experimental|deprecated|legacy|planned|future|nice[- ]to[- ]haves?|recommended"

@@ -360,11 +360,14 @@ class Compiled:
         check: The check that enforces the rule; ``None`` if the rule remains advice.
         why: Why the rule is or is not enforced.
         problem: The mistake in an ``enforce:`` line; empty if there is none.
+        is_partial: Whether the check leaves out a part of the sentence that hilum does not
+            understand.
     """
 
     check: Check | None
     why: str
     problem: str = ""
+    is_partial: bool = False
 
 
 NOT_A_CONSTRAINT = Compiled(

@@ -215,14 +215,21 @@ class Loader:
             compiled, mistakes = self._compile(rule)
             for index, message in mistakes:
                 problems.append(Problem(rule.path, rule.enforce[index].line, message))
-            rules.append(msgspec.structs.replace(rule, check=compiled.check, why=compiled.why))
+            rules.append(
+                msgspec.structs.replace(
+                    rule,
+                    check=compiled.check,
+                    why=compiled.why,
+                    is_partial=compiled.is_partial,
+                )
+            )
         return tuple(withdraw_limited(rules)), problems
 
     def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
         headings = rule.section.split(" > ")
         heading = "" if rule.lead else headings[-1]
-        limiting = [each for each in headings if is_limiting(each)]
+        limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
         limit = limiting[-1] if limiting else ""
         key = (
             rule.sentence,
@@ -243,6 +250,13 @@ class Loader:
             else:
                 self._compiled[key] = _compile_sentence(rule, heading, limit), []
         return self._compiled[key]
+
+
+def _short_cells(rule: Rule) -> list[str]:
+    """Return the short cells of a table's row, which may say where it applies: "Frontend"."""
+    cells = rule.content.split("; ") if rule.is_row else []
+    values = [cell.partition(": ")[2] for cell in cells]
+    return [value for value in values if 0 < len(value.split()) <= MAX_LEAD_WORDS // 2]
 
 
 def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:

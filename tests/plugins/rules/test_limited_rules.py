@@ -6,6 +6,7 @@ import pytest
 from hilum_checks import compile_rule
 from hilum_checks.code_names import code_expression
 from hilum_checks.expressions import count_matches
+from hilum_rules.binding import is_conspicuous, needs_decision
 from hilum_rules.loading import load_rules
 
 
@@ -22,6 +23,8 @@ def enforced(folder: Path, text: str) -> list[str]:
         "Never (in production)",
         "Never (except hotfix)",
         "Never in production",
+        "Only during releases",
+        "Windows-specific",
         "In the frontend",
         "On Fridays",
         "Frontend",
@@ -87,6 +90,7 @@ def test_rules_about_code_hold_in_the_files_that_a_heading_or_a_label_names(tmp_
         "Frontend: never use npm",
         "**Backend:** never use npm",
         "Don't use `print()` for logging.",
+        "For the frontend, do not: use npm",
         "There is no `npm test` in this repository.",
         "There is no `make deploy`; it was removed.",
         "There are no `npm test` scripts.",
@@ -164,3 +168,45 @@ def test_the_line_above_a_list_does_not_introduce_a_later_table(tmp_path):
 )
 def test_names_of_code_are_found_only_where_they_are_used_as_code(name, text, found):
     assert bool(count_matches(code_expression(name), text)) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "# Do not edit\n- `poetry.lock`\n- `gen/` (generated)\n",
+            ["`poetry.lock`", "`gen/` (generated)"],
+        ),
+        ("# Read only\n- `third_party/`\n", ["`third_party/`"]),
+        ("# Files you must not touch\n- `a/b.py`, `c.py`\n", ["`a/b.py`, `c.py`"]),
+        ("# Read only\n- `third_party/` (unless asked)\n- Review `b/` first\n", []),
+        ("# Read-only mode\n- `third_party/`\n", []),
+        ("- ❌ Using `git add -A`\n", ["❌ Using `git add -A`"]),
+        ("# Never\n- using `git add -A`\n", ["using `git add -A`"]),
+    ],
+)
+def test_items_that_only_name_files_or_use_something(tmp_path, text, kept):
+    assert enforced(tmp_path, text) == kept
+
+
+def test_a_part_of_a_list_that_is_not_understood_is_told_and_asked_about(tmp_path):
+    path = tmp_path / "AGENTS.md"
+    path.write_text(
+        "- Never use `grep` or `find`, use `rg` or `fd`.\n- Never edit `a/` or `b/`.\n",
+        encoding="utf-8",
+    )
+    partial, whole = load_rules(path).rules
+    assert partial.check is not None
+    assert partial.why.endswith("; not understood, so not enforced: use `find`")
+    assert needs_decision(partial)
+    assert not is_conspicuous(partial)
+    assert whole.check is not None
+    assert not needs_decision(whole)
+
+
+def test_a_cell_of_a_table_limits_its_row(tmp_path):
+    table = (
+        "| Area | Rule |\n|---|---|\n| Frontend | Never use npm |\n| On Fridays | Never push |\n"
+        "| All | Never rebase |\n"
+    )
+    assert enforced(tmp_path, table) == ["Area: All; Rule: Never rebase"]
