@@ -6,11 +6,10 @@ rules before such a text remain advice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 
 import msgspec
+from hilum_checks import exceptions
 
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Rule
@@ -18,48 +17,6 @@ from hilum_rules.rule import Rule
 MAX_SHOWN = 60
 MAX_LOOKED_AT = 200
 """Maximum number of rules before an exception that it may be about."""
-_VERBS = (
-    r"(?:edit|modify|change|touch|write|create|add|delete|remove|rename|read|commit|push|merge|tag|release"
-    r"|publish|install|run|use|call|execute|skip|amend|rebase|open|deploy)\w*"
-)
-
-
-@cache
-def _exception_pattern() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:(?:unless|except(?:ing)?(?! handling)|excluding|other than|apart from|aside from)\b"
-        r"(?!.*,\s*(?:please |you must |then )?(?:never|do not|don't|always|must|only|ask|use|run)\b)"
-        r"|(?:the |these |those |known |allowed |only |sole |some )*exceptions?"
-        r"(?:\s*[:：(–—-]|\s*$|\s+(?:is|to (?:this|these|that|the above|the rules?)|for|on|apply|applies)\b"
-        r"|\s+are\s+(?:the|only|files|made|listed|allowed|`))"
-        r"|(?:this|these|that|it|they|the above|(?:this|the|these|above) (?:rules?|list|above)"
-        r"|none of (?:this|these|it))\b[^.]{0,40}"
-        r"\b(?:(?:does not|do not|doesn't|don't) (?:apply|include|cover|hold)|(?:apply|applies) only"
-        r"|only (?:apply|applies))\b"
-        r"|例外|除外|除非|但是?(?:可以|允许))",
-        re.IGNORECASE,
-    )
-
-
-@cache
-def _permission_pattern() -> re.Pattern[str]:
-    """Return a pattern for a text that allows something."""
-    return re.compile(
-        rf"(?:but |however,? |still,? )?(?:(?:you|agents?|the agent|we|it|they)\b (?:may|can|are allowed to)"
-        rf"(?: (?:still|also|always|only|freely|safely))* {_VERBS}\b"
-        r"|(?:it is|it's|this is|that is) (?:ok|okay|fine|allowed|acceptable|permitted)\b"
-        r"|feel free\b|allowed\b|permitted\b"
-        rf"|{_VERBS}[^.]{{0,60}}\b(?:is|are) (?:ok|okay|fine|allowed|permitted|acceptable)\b"
-        r"|[^.,;]{1,60}\b(?:is|are) exempt\b|[^.,;]{1,60} may be (?:edited|changed|modified|used|run)\b)",
-        re.IGNORECASE,
-    )
-
-
-_DECORATION = re.compile(r"^(?:[^\w`\"'“(]|[*_(])+")
-_HEADING = re.compile(
-    r"(?:\w+ )?exceptions?(?: to .*)?|except\b.*|unless\b.*|(?:when|what is) allowed", re.I
-)
-_NAME = re.compile(r"`([^`]+)`")
 
 
 def withdraw_limited(rules: Sequence[Rule]) -> list[Rule]:
@@ -83,37 +40,22 @@ def withdraw_limited(rules: Sequence[Rule]) -> list[Rule]:
 def _find_limited(rules: Sequence[Rule], at: int) -> Iterator[int]:
     """Yield the positions of the rules to which a text may make an exception."""
     rule = rules[at]
-    if _is_exception_section(rule):
-        yield from _find_section_before(rules, at)
+    text = rule.content
+    if exceptions.is_exception_heading(rule.section.rpartition(" > ")[2]):
+        if not exceptions.is_about_code(text):
+            yield from _find_section_before(rules, at)
         return
     if rule.check is not None or rule.enforce:
         return
-    text = _DECORATION.sub("", rule.content).replace("\u2019", "'").replace("**", "")
-    if _exception_pattern().match(text):
+    if exceptions.makes_exception(text):
         yield from _find_list_before(rules, at)
-    elif _permission_pattern().match(text) and not _NEGATION.search(text):
-        names = set(_NAME.findall(text))
-        before = list(_find_list_before(rules, at)) or [at - 1] if at else []
-        for number in before:
-            if not names or _share(names, set(_NAME.findall(rules[number].sentence))):
-                yield number
-                if not names:
-                    return
-
-
-_NEGATION = re.compile(r"\b(?:not|never|n't|cannot)\b", re.IGNORECASE)
-
-
-def _share(names: set[str], others: set[str]) -> bool:
-    """Return whether two sets of names have a name, or a folder and a file in it, in common."""
-    plain = {name.strip("/*") for name in names}
-    for other in others:
-        stripped = other.strip("/*")
-        if any(f"{each}/".startswith(f"{stripped}/") for each in plain):
-            return True
-        if any(f"{stripped} ".startswith(f"{each} ") for each in plain):
-            return True
-    return False
+    elif exceptions.allows(text):
+        before = list(_find_list_before(rules, at))
+        # "You may do it" is about the rule just before it.
+        before = before if exceptions.has_names(text) else before[:1]
+        yield from (
+            number for number in before if exceptions.names_same(text, rules[number].sentence)
+        )
 
 
 def _find_list_before(rules: Sequence[Rule], at: int) -> Iterator[int]:
@@ -132,11 +74,6 @@ def _find_list_before(rules: Sequence[Rule], at: int) -> Iterator[int]:
         yield number
         if is_paragraph or (rule.depth > 0 and other.depth < rule.depth):
             return
-
-
-def _is_exception_section(rule: Rule) -> bool:
-    inner = rule.section.rpartition(" > ")[2]
-    return _HEADING.fullmatch(inner.strip("*_ :")) is not None
 
 
 def _find_section_before(rules: Sequence[Rule], at: int) -> Iterator[int]:

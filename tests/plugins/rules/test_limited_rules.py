@@ -117,6 +117,8 @@ def test_limited_sentences_and_statements_of_fact_are_advice(sentence):
         ("## Never\n- push\n## Exceptions\n- `ai/*`\n", []),
         ("- Never push\n# Other\n- Exceptions: `ai/*`\n", ["Never push"]),
         ("- Never push\n- Exceptions must extend `AppError`.\n", ["Never push"]),
+        ("- Never push\n- **Exceptions**: never swallow them.\n", ["Never push"]),
+        ("# Git\n- Never push\n# Exceptions\n- Raise `AppError`.\n", ["Never push"]),
         (
             "- Never push\n- Unless asked, never commit.\n",
             ["Never push", "Unless asked, never commit."],
