@@ -447,3 +447,14 @@ async def test_a_piped_prompt_names_no_host(cli, asks):
     async with cli.model(asks("web_fetch", url="http://piped.invalid/x"), "Not there."):
         done = await cli(*run, "Read http://piped.invalid/y")
     assert "Neither you nor a search" not in done.result["calls"][0]["result"]
+
+
+async def test_an_unmet_rule_is_named_on_standard_error(cli, asks):
+    """A program that reads only the result would take the work for finished."""
+    rule = "- Check it.\n  enforce: require command sh check.sh before answer\n"
+    (cli.workspace / "AGENTS.md").write_text(rule)
+    answers = [asks("write_file", path="a.txt", content="a"), "Done.", "Done all the same."]
+    async with cli.model(*answers):
+        done = await cli("run", "Work.", "--approve", "auto", "--output-format", "json")
+    assert json.loads(done.out)["state"] == "completed"
+    assert "AGENTS.md:1: Check it." in done.err

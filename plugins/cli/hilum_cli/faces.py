@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 # The command in the hint of E_BUDGET that raises the budget of the session.
 _RAISING = re.compile(r"`(/budget [^`]+)`")
 
+TOLD_EVENTS = ("redaction.prompt", "rules.not_done")
+"""Events of plugins that programs are told about on standard error."""
+
 
 class Face:
     """The base class of faces, which show a run and its end. It shows nothing itself.
@@ -295,12 +298,13 @@ class JsonFace(Face):
         report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
-        """Write a notice to standard error if the prompt was changed.
+        """Write to standard error what the result does not say.
 
-        Otherwise, the user would not notice the change before the end of the run.
+        That the prompt was changed would otherwise be noticed only at the end of the run, and that
+        the agent answered without what a rule requires, not at all.
         """
         await super().show(item)
-        if isinstance(item, PluginEvent) and item.name == "redaction.prompt":
+        if isinstance(item, PluginEvent) and item.name in TOLD_EVENTS:
             await self.tell(str(item.data.get("say", "")))
 
     def result(self, result: ResultLine) -> bytes:

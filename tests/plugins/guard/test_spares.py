@@ -440,8 +440,13 @@ async def test_a_system_that_refuses_to_build_ahead(
             assert (done, used) == (Completed(0, b"here\n", b"", 0.0, 0), False)
             pool.spares.note_model_request("run")
         await wait_until(lambda: bool(pool.spares._failures))
-        await pool.run("echo here")
-    assert len(pool.started) == 1
+        # Another build may have begun before the first one failed.
+        tried = len(pool.started)
+        for _ in range(3):
+            await pool.run("echo here")
+            pool.spares.note_model_request("run")
+    assert len(pool.started) == tried
+    assert tried <= 2
     assert pool.spares._paused_until < math.inf
 
 

@@ -75,7 +75,7 @@ async def test_edits_before_an_approval_are_not_attributed_to_the_tool(servers: 
         run = await kit.start("Work.")
         asked = await kit.wait_for(ApprovalAsked)
         (kit.workspace / "a.txt").write_text("mine\n")
-        changes(kit)._snapshot_taken -= 1  # as if the user had taken a second
+        changes(kit).commands._snapshot_taken -= 1  # as if the user had taken a second
         kit.session.answer(asked.id, True)
         with kit.guard():
             await run.wait()
