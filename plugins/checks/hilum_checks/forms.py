@@ -109,7 +109,8 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
 
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
 _FACT = re.compile(
-    r"^(?:\W*there(?:'s| (?:is|are|was|were|exists?))(?:n't)? (?:no\b|not\b|any\b|currently no\b)"
+    r"^(?!\W*(?:please )?(?:never|do not|don't|must|cannot|always)\b)"
+    r"(?:\W*there(?:'s| (?:is|are|was|were|exists?))(?:n't)? (?:no\b|not\b|any\b|currently no\b)"
     r"|.*\b(?:no longer|was removed|were removed|(?:has|have) been removed|does(?: not|n't) exist"
     r"|do(?: not|n't) exist)\b"
     r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"

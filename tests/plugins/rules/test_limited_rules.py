@@ -103,6 +103,22 @@ def test_limited_sentences_and_statements_of_fact_are_advice(sentence):
 
 
 @pytest.mark.parametrize(
+    "sentence",
+    [
+        "Never run `make deploy` (it no longer works).",
+        "We do not use `npm`.",
+        "Direct pushes to `main` are not allowed.",
+        "In this repository: never push.",
+        "In commit messages: no emojis",
+        "**Commits**: never commit to `main`",
+        "Python: use `uv`, never `pip`",
+    ],
+)
+def test_similar_sentences_are_enforced(sentence):
+    assert compile_rule(sentence, hard=False).check is not None
+
+
+@pytest.mark.parametrize(
     ("text", "kept"),
     [
         ("- Never edit `a/`\n  - except `a/b/`\n- Never edit `c/`\n", ["Never edit `c/`"]),
