@@ -12,10 +12,20 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 import msgspec
-from hilum_guard import UNKNOWN, FileAccess, git_words, judge_command, read_effects, search
+from hilum_guard import (
+    UNKNOWN,
+    FileAccess,
+    find_git_top,
+    git_words,
+    judge_command,
+    read_effects,
+    search,
+)
 
 from hilum_checks import code_texts, host_matcher
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.git_folders import find_folder
+from hilum_checks.git_references import read_added_tree
 from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
@@ -195,9 +205,15 @@ class CallFacts:
 
     @cached_property
     def _links(self) -> dict[str, str]:
-        """The links that the call makes, with their targets."""
+        """The links that the call makes, with their targets.
+
+        A working tree that the call adds or moves counts as a link to the one that exists.
+        """
         links: dict[str, str] = {}
         for command in self.commands:
+            if command.effects.program == "git":
+                links.update(self._find_added_tree(command))
+            links.update(self._find_moved_tree(command))
             if command.effects.program in ("ln", "gln") and len(command.words) > 2:
                 target, name = command.words[-2:]
                 path = os.path.normpath(os.path.join(command.cwd or "/", name))
@@ -207,6 +223,43 @@ class CallFacts:
                 base = os.path.dirname(path) if "s" in _letters(command.words) else command.cwd
                 links[path] = os.path.join(base or "/", target)
         return links
+
+    @cached_property
+    def enters_linked_tree(self) -> bool:
+        """Whether a command may run in another working tree of the repository."""
+        folders = {cwd for command in self.commands for cwd in command.cwds if cwd}
+        if any(self.matcher.find_twin(folder) for folder in folders):
+            return True
+        return any(
+            f"{folder}/".startswith(f"{link}/") for folder in folders for link in self._links
+        )
+
+    def _find_added_tree(self, command: CommandFacts) -> Iterator[tuple[str, str]]:
+        """Yield the working tree that a command adds, with another one of the same repository."""
+        added = read_added_tree(git_words(command.words))
+        if added is None or not added.linked:
+            return
+        folder = find_folder(command)
+        path = os.path.join(folder, os.path.expanduser(added.path))
+        top = find_git_top(self.matcher.real_root if UNKNOWN in folder else folder)
+        if UNKNOWN not in path and top is not None:
+            yield os.path.normpath(path), top
+
+    def _find_moved_tree(self, command: CommandFacts) -> Iterator[tuple[str, str]]:
+        """Yield the path to which a command moves or copies a linked working tree."""
+        is_move = command.effects.program in ("mv", "cp", "rsync")
+        is_move |= git_words(command.words)[1:3] == ("worktree", "move") if command.words else False
+        if not is_move or len(command.words) < 3:
+            return
+        folder = find_folder(command)
+        source, target = (
+            os.path.normpath(os.path.join(folder, os.path.expanduser(word)))
+            for word in command.words[-2:]
+        )
+        top = self.matcher.find_twin(source)
+        if top and UNKNOWN not in target:
+            yield target, top
+            yield os.path.join(target, os.path.basename(source)), top
 
     def accesses_by_links(self, named: Iterable[FileAccess]) -> Iterator[FileAccess]:
         """Yield the accesses through links that an earlier command of the call makes."""

@@ -16,7 +16,11 @@ import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
 from hilum_checks import code_texts, git_references
-from hilum_checks.git_branches import match_branches
+from hilum_checks.git_branches import (
+    commits_elsewhere,
+    match_branches,
+    match_changed_branches,
+)
 from hilum_checks.model import Commands
 from hilum_checks.path_matcher import Fit, stronger_fit
 
@@ -32,6 +36,9 @@ _OWN_PACKAGE = re.compile(
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
 # Programs whose operands are independent goals, not a sub-command with its arguments.
 _RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
+# Commands of Git that commit other commits or patches, and options that end them without a commit.
+_COMMITS_OF_PATCHES = frozenset(("am", "cherry-pick", "revert"))
+_ENDS = frozenset(("--abort", "--quit"))
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
@@ -60,19 +67,34 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     # ``git push --help`` only displays a page.
     if words[0] == "git" and words[-1] == "--help":
         return ""
+    # ``git cherry-pick --abort`` gives up a commit instead of making one.
+    is_end = len(words) == 3 and words[0] == "git" and words[1] in _COMMITS_OF_PATCHES
+    if is_end and words[2] in _ENDS and not _names_option(constraint, words[2]):
+        return ""
     best = _match_words(constraint, command, words, is_path=False)
     for by_path in _words_by_path(command, words):
         best = stronger_fit(
             best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
         )
-    # A rule about a branch means commits and pushes, which are read above.
-    for other in () if constraint.branches else git_references.find_equivalents(command):
+    # A rule about a branch means commits on it, however they reach it.
+    if constraint.branches:
+        is_about_commits = any(pattern[:2] == ("git", "commit") for pattern in constraint.patterns)
+        if not is_about_commits:
+            return best
+        best = stronger_fit(best, match_changed_branches(constraint.branches, command))
+        return best or ("maybe" if commits_elsewhere(command) else "")
+    for other in git_references.find_equivalents(command):
         fit = _match_words(constraint, command, other.words, is_path=False)
         best = stronger_fit(best, fit if other.certain or not fit else "maybe")
-    # Code does not show which branch is checked out when it runs.
-    if best != "yes" and not constraint.branches and _is_in_code(constraint, command):
+    # Code does not show which branch is checked out when it runs, so that this does not apply to
+    # rules about branches.
+    if best != "yes" and _is_in_code(constraint, command):
         return "yes"
     return best
+
+
+def _names_option(constraint: Commands, option: str) -> bool:
+    return any(option in pattern for pattern in constraint.patterns)
 
 
 def _match_words(

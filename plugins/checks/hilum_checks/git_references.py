@@ -24,10 +24,30 @@ class Equivalent(NamedTuple):
     Attributes:
         words: The program and its arguments.
         certain: Whether the commands certainly do the same.
+        source: The revision that a reference is set to, if it is known.
     """
 
     words: Words
     certain: bool = True
+    source: str = ""
+
+
+class AddedTree(NamedTuple):
+    """A working tree that a Git command makes in a folder of its own.
+
+    Attributes:
+        path: The folder, as written.
+        branch: The branch that is checked out in it; empty if none is, and `…` if unknown.
+        source: The revision of a branch that is reset.
+        resets: Whether the branch is reset if it exists.
+        linked: Whether the working tree belongs to the same repository.
+    """
+
+    path: str
+    branch: str
+    source: str = ""
+    resets: bool = False
+    linked: bool = True
 
 
 _TAG: Words = ("git", "tag")
@@ -60,13 +80,60 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
         yield from read(words[2:], command.command.stdin)
 
 
-def _change(reference: str, *, deletes: bool = False) -> Iterator[Equivalent]:
+def read_added_tree(words: Words) -> AddedTree | None:
+    """Read `git worktree add` and `git clone`; return `None` for other commands.
+
+    Args:
+        words: The words of a Git command, without options before the sub-command.
+    """
+    if words[1:3] == ("worktree", "add"):
+        return _read_worktree(words[3:])
+    if words[1:2] != ("clone",):
+        return None
+    names = operands(words[2:], "boucj")
+    if not names:
+        return None
+    named = os.path.basename(re.sub(r"(/?\.git)?/?$", "", names[0]))
+    branch = _find_value(words, "-b", "--branch") or UNKNOWN
+    return AddedTree(names[1] if len(names) > 1 else named, branch, linked=False)
+
+
+def _read_worktree(words: Words) -> AddedTree | None:
+    names = [name for name in operands(words, "bB") if name]
+    if not names:
+        return None
+    source = "".join(names[1:2])
+    new = _find_value(words, "-b")
+    reset = _find_value(words, "-B")
+    if new or reset:
+        return AddedTree(names[0], new or reset, source, resets=bool(reset))
+    if not {"-d", "--detach"}.isdisjoint(words):
+        return AddedTree(names[0], "")
+    branch = source.removeprefix("refs/heads/") or os.path.basename(os.path.normpath(names[0]))
+    return AddedTree(names[0], UNKNOWN if branch in ("-", "@{-1}") else branch)
+
+
+def _find_value(words: Words, *options: str) -> str:
+    """Return the value of an option, which may be attached to it."""
+    for number, word in enumerate(words):
+        for option in options:
+            if word == option:
+                return "".join(words[number + 1 : number + 2])
+            start = f"{option}=" if option.startswith("--") else option
+            if word.startswith(start):
+                return word.removeprefix(start)
+    return ""
+
+
+def _change(reference: str, *, deletes: bool = False, source: str = "") -> Iterator[Equivalent]:
     """Yield the command that changes or deletes a reference with a full name."""
     kind, _, name = reference.removeprefix("refs/").partition("/")
     if kind == "tags":
-        yield Equivalent((*_TAG, "-d", name) if deletes else (*_TAG, name))
+        words = (*_TAG, "-d", name) if deletes else (*_TAG, name)
+        yield Equivalent(words, source=source)
     elif kind == "heads":
-        yield Equivalent((*_BRANCH, "-D", name) if deletes else (*_BRANCH, name))
+        words = (*_BRANCH, "-D", name) if deletes else (*_BRANCH, name)
+        yield Equivalent(words, source=source)
     elif UNKNOWN in kind:
         yield from _change_any()
 
@@ -81,8 +148,8 @@ def _change_any() -> Iterator[Equivalent]:
 def _read_update(words: Words, stdin: str | None) -> Iterator[Equivalent]:
     """Read `git update-ref`."""
     if "--stdin" not in words:
-        for reference in operands(words, "m")[:1]:
-            yield from _change(reference, deletes="-d" in words)
+        reference, *values = operands(words, "m") or [""]
+        yield from _change(reference, deletes="-d" in words, source="".join(values[:1]))
     elif stdin is None or UNKNOWN in stdin:
         yield from _change_any()
     else:
@@ -96,6 +163,15 @@ def _read_symbolic(words: Words, _: str | None) -> Iterator[Equivalent]:
     names = operands(words, "m")
     if names and (deletes or len(names) > 1):
         yield from _change(names[0], deletes=deletes)
+        # A commit on a branch that refers to another branch changes the other one.
+        if names[0] != "HEAD":
+            yield from (each for each in map(_refer, names[1:2]) if each is not None)
+
+
+def _refer(target: str) -> Equivalent | None:
+    """Return the command that changes the branch to which a symbolic reference will refer."""
+    name = target.removeprefix("refs/heads/")
+    return Equivalent((*_BRANCH, name)) if name != target else None
 
 
 def _read_import(_: Words, stdin: str | None) -> Iterator[Equivalent]:
@@ -112,8 +188,9 @@ def _read_import(_: Words, stdin: str | None) -> Iterator[Equivalent]:
 
 def _read_fetch(words: Words, _: str | None) -> Iterator[Equivalent]:
     """Read `git fetch` and `git pull` with the references to which they fetch."""
-    for word in operands(words, "jo")[1:]:
-        yield from _copy(word, is_local=True)
+    repository, *refspecs = operands(words, "jo") or [""]
+    for word in refspecs:
+        yield from _copy(word, is_local=True, repository=repository)
 
 
 def _read_push(words: Words, _: str | None) -> Iterator[Equivalent]:
@@ -125,12 +202,13 @@ def _read_push(words: Words, _: str | None) -> Iterator[Equivalent]:
         yield from _copy(f":{word}" if deletes else word, is_local=is_local)
 
 
-def _copy(refspec: str, *, is_local: bool) -> Iterator[Equivalent]:
+def _copy(refspec: str, *, is_local: bool, repository: str = ".") -> Iterator[Equivalent]:
     """Yield the command that does the same as a refspec.
 
     Args:
         refspec: The refspec, `SOURCE:TARGET`.
         is_local: Whether the target is in a repository on this machine.
+        repository: The repository that contains the source.
     """
     parts = _REFSPEC.fullmatch(refspec)
     if parts is None:
@@ -144,7 +222,9 @@ def _copy(refspec: str, *, is_local: bool) -> Iterator[Equivalent]:
             yield from _change(target, deletes=not source)
     elif is_local:
         full = target if target.startswith("refs/") else f"refs/heads/{target}"
-        yield from _change(full, deletes=not source)
+        if source and not _HERE.match(repository):
+            source = f"refs/remotes/{repository}/{source.removeprefix('refs/heads/')}"
+        yield from _change(full, deletes=not source, source=source)
 
 
 def _read_object(words: Words, _: str | None) -> Iterator[Equivalent]:

@@ -56,6 +56,10 @@ class PathMatcher:
         """Return the absolute paths to which a path may refer, with patterns expanded."""
         return self._view.expand(path, cwd)[0]
 
+    def find_twin(self, path: str) -> str:
+        """Return the workspace's file for one in another working tree; empty if it is in none."""
+        return self._view.find_twin(os.path.normpath(path), is_top=True)
+
     def anchor(self, constraint: Paths) -> Paths:
         """Return a constraint whose patterns such as ``/../other/**`` are absolute."""
         both = (*constraint.patterns, *constraint.unless)
@@ -148,7 +152,7 @@ class _Match:
             return True
         if self.constraint.by_hand and self.access.generated:
             return True
-        # "Never delete files" does not forbid renaming them.
+        # "Never delete files" does not forbid renaming them, nor to keep them out of Git.
         return self.access.moved and self.constraint.patterns == EVERYTHING
 
     # --- paths that the words name ----------------------------------------------------------------
@@ -168,12 +172,16 @@ class _Match:
         paths, is_complete = self.view.expand(written, cwd)
         best: Fit = "" if is_complete else self._match_unseen()
         for path in paths:
-            if self._means_any(self.view.spellings(path)):
+            if self._means_any(self.view.spellings(path)) or self._means_twin(path):
                 return "yes"
             best = stronger_fit(best, self._match_contents(path, cwd))
         if self.access.stored and not best:
             return self._match_stored(os.path.join(cwd or "/", written))
         return best
+
+    def _means_twin(self, path: str) -> bool:
+        """Return whether the constraint covers a file in another working tree of the repository."""
+        return not self.constraint.outside and self._means_any(self.view.display_twins(path))
 
     def _match_stored(self, path: str) -> Fit:
         """Match a pattern of Git, whose wildcards also match slashes."""
@@ -267,6 +275,7 @@ class _Match:
             folder = self.view.real_root
             if cwd is not None or path.startswith("/"):
                 folder = os.path.realpath(os.path.join(cwd or "/", path))
+                folder = self.view.find_twin(folder, is_top=True) or folder
             tracked = self.view.list_tracked(folder)
             if not tracked.is_complete:
                 return "maybe"
@@ -325,6 +334,8 @@ class _Match:
 
     def _match_entry(self, paths: list[str], *, is_deep: bool) -> Fit:
         if self._means_any([self.view.display(os.path.normpath(each)) for each in paths]):
+            return "yes"
+        if any(map(self._means_twin, paths)):
             return "yes"
         return self._match_contents(paths[-1], None) if is_deep else ""
 

@@ -323,7 +323,10 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
 
     The sandbox protects files that exist, and folders in which nothing may change.
     """
-    if constraint.outside or facts.matcher.is_kept_by_sandbox(constraint):
+    if constraint.outside:
+        return ""
+    # The sandbox protects the files of the workspace's own working tree only.
+    if facts.matcher.is_kept_by_sandbox(constraint) and not facts.enters_linked_tree:
         return ""
     for access in facts.accesses:
         if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
@@ -383,6 +386,10 @@ def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
     if script is None or UNKNOWN in script.path:
         return False
     path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+    twin = facts.matcher.find_twin(path)
+    # Git writes the project's scripts anew when it adds a working tree.
+    if twin and code_texts.read_text(path) == code_texts.read_text(twin):
+        path = twin
     return is_new_file(path, facts.matcher.real_root)
 
 

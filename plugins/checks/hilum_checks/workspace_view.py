@@ -14,6 +14,7 @@ from typing import NamedTuple
 import attrs
 from hilum_guard import find_git_top, list_tracked_files
 
+from hilum_checks import git_folders
 from hilum_checks.glob_expansion import expand_glob
 
 MAX_WALK = 20_000
@@ -47,6 +48,7 @@ class WorkspaceView:
     _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
     _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
     _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
+    _linked: dict[str, str] = attrs.field(factory=dict, init=False)
 
     @cached_property
     def real_root(self) -> str:
@@ -93,6 +95,58 @@ class WorkspaceView:
         forms = (plain, _resolve_folder(plain), os.path.realpath(path))
         return [self.display(form) for form in dict.fromkeys(forms)]
 
+    def display_twins(self, path: str) -> list[str]:
+        """Return the displayed forms of the same file in the workspace's own working tree.
+
+        A file in another working tree of the repository is a file of the project, too: what is
+        committed there changes the project's file.
+        """
+        if not self._linked_common:
+            return []
+        plain = os.path.normpath(path)
+        forms = dict.fromkeys((plain, _resolve_folder(plain), os.path.realpath(path)))
+        twins = [self.find_twin(form) for form in forms]
+        return [self.display(twin) for twin in twins if twin]
+
+    def find_twin(self, path: str, *, is_top: bool = False) -> str:
+        """Return the same file in the workspace's own working tree.
+
+        Args:
+            path: The path of a file in another working tree of the repository.
+            is_top: Whether the path may also be that of the other working tree itself.
+
+        Returns:
+            The path; empty if the given one is not in another working tree.
+        """
+        if not self._linked_common:
+            return ""
+        top = self._find_linked_top(path if is_top else os.path.dirname(path))
+        return self._own_top + path[len(top) :] if top else ""
+
+    @cached_property
+    def _own_top(self) -> str:
+        """The top of the workspace's working tree; empty if there is none."""
+        return find_git_top(self.real_root) or ""
+
+    @cached_property
+    def _linked_common(self) -> str:
+        """The Git folder that several working trees share; empty if there is only one."""
+        own = git_folders.find_containing(self._own_top) if self._own_top else ""
+        common = git_folders.find_common(own) if own else ""
+        return common if common and os.path.isdir(os.path.join(common, "worktrees")) else ""
+
+    def _find_linked_top(self, folder: str) -> str:
+        """Return the top of the other working tree that contains a folder; empty if none does."""
+        if folder not in self._linked:
+            top = find_git_top(folder) or ""
+            is_other = bool(top) and os.path.realpath(top) != self._own_top
+            git_folder = git_folders.find_containing(top) if is_other else ""
+            is_linked = bool(git_folder) and (
+                git_folders.find_common(git_folder) == self._linked_common
+            )
+            self._linked[folder] = top if is_linked else ""
+        return self._linked[folder]
+
     def display(self, path: str) -> str:
         """Convert an absolute path to a relative one if it is inside the workspace."""
         for root in self._roots:
@@ -122,8 +176,13 @@ class WorkspaceView:
             if copied:
                 paths = [os.path.join(path, os.path.relpath(inner, folder)) for inner in paths]
             forms = [self.display(os.path.normpath(inner)) for inner in paths]
+            is_complete = len(forms) <= MAX_WALK
+            # To remove another working tree as a whole changes nothing in the repository.
+            if self.find_twin(os.path.normpath(path)):
+                twins = [self.find_twin(os.path.normpath(inner)) for inner in paths]
+                forms += [self.display(twin) for twin in twins if twin]
             text = fold("\n".join(forms))
-            self._contents[key] = Contents(forms, text, len(forms) <= MAX_WALK)
+            self._contents[key] = Contents(forms, text, is_complete)
         return self._contents[key]
 
     def list_tracked(self, path: str) -> Contents:

@@ -88,8 +88,9 @@ The notation, one check per string. Several checks may enforce one sentence:
                             has changed files ("after changes, run x", "before finishing")
   require command WORDS after write PATHS before WORDS   only if these files have changed; also
                             "before answer": require command make docs after write docs/** before answer
-  require read PATHS before write PATHS    files that must have been read in the session ("read
-                            this first", "see x before you change y"); PATHS is ** if it names no
+  require read PATHS before write PATHS    files that must each have been read in the session
+                            ("read this first", "see x before you change y"); of a pattern, one
+                            file; the second PATHS is ** if it names no
                             other files; also before command WORDS.
                             The agent knows the rules file itself already:
                             require read docs/style.md before write src/**
@@ -99,7 +100,7 @@ Write ask instead of deny if the sentence allows the action with approval or whe
 it: it works with write, command, tool, host, content and the other kinds except answer. No check \
 can allow anything. Paths, in examples as well, are relative to the folder that the rules file is about: that of \
 AGENTS.md or .cursorrules itself, and the one above .claude, .github, .junie and the like. "except" \
-works with paths, commands, content and names. \
+works with paths, commands, content and names, and /i and the other flags with every /REGEX/. \
 Options may stand between the words of a command, in any order, and runners such as npx or poetry \
 run are seen through. Regular expressions are Python's; paths and file names are \
 matched without regard to case, and expressions with it, also those for names.

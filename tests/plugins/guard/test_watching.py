@@ -88,6 +88,78 @@ def test_ordinary_work_is_left_alone(root: Path, script: str) -> None:
     assert one.check() == []
 
 
+@pytest.fixture
+def project(root: Path) -> Path:
+    """A repository with committed rules, settings of an editor and a start-up file."""
+    for name in (".hilum/rules.lock", ".vscode/tasks.json", "sub/.envrc"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(f"{name}\n")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "two")
+    return root
+
+
+def test_what_git_checks_out_in_a_working_tree_stays(project: Path) -> None:
+    alive = 1
+    one = WorkspaceWatcher([str(project)], alive=lambda: alive)
+    one.begin()
+    git(project, "worktree", "add", "-q", "tree", "-b", "me/x")
+    assert one.check() == []
+    alive = 0
+    assert one.check() == []
+    held, said = one.begin()
+    assert said == []
+    # What is not protected can be removed and checked out again.
+    assert [path for path in held if f"{project}/tree/" in path] == [f"{project}/tree/.git"]
+    assert git(project / "tree", "status", "--porcelain") == ""
+    git(project, "worktree", "remove", "tree")
+    assert one.check() == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".vscode/tasks.json", ".vscode/new.json", ".hilum/settings.toml", "sub/.envrc", ".envrc"],
+)
+def test_what_a_command_changes_in_a_working_tree_is_made_inert(project: Path, path: str) -> None:
+    one = watch(project, alive=0)
+    one.begin()
+    git(project, "worktree", "add", "-q", "tree")
+    assert one.check() == []
+    one.begin()
+    (project / "tree" / path).write_text("x")
+    said = one.check()
+    assert len(said) == 1
+    assert ".quarantined" in said[0]
+
+
+def test_rules_of_another_branch_stay_as_they_were_committed(project: Path) -> None:
+    (project / ".hilum/rules.lock").write_text("more\n")
+    one = watch(project, alive=0)
+    one.begin()
+    git(project, "worktree", "add", "-q", "tree")
+    assert one.check() == []
+    (project / "tree/.hilum/rules.lock").write_text("fewer\n")
+    one.begin()
+    (project / "tree/sub/other").write_text("x")
+    assert one.check() == [], "the user changed it while nothing ran"
+    one.begin()
+    git(project, "worktree", "add", "-q", "other")
+    (project / "other/.hilum/rules.lock").write_text("fewer\n")
+    assert "other/.hilum was written by a command" in one.check()[0]
+
+
+def test_a_folder_that_only_looks_like_a_working_tree_keeps_nothing(project: Path) -> None:
+    one = watch(project, alive=0)
+    one.begin()
+    git(project, "worktree", "add", "-q", "tree")
+    shutil.copytree(project / "tree", project / "copy")
+    shutil.copytree(project / ".vscode", project / "plain/.vscode")
+    said = "\n".join(one.check())
+    assert "copy/.hilum was" in said
+    assert "plain/.vscode was" in said
+    assert "tree/" not in said
+
+
 def test_what_the_user_does_between_commands_stays(root: Path) -> None:
     one = watch(root, alive=0)
     one.begin()

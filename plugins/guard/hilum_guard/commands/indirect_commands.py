@@ -321,8 +321,40 @@ def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bo
     is_missing = not os.path.lexists(path)
     commands = [command for command in earlier if command.words]
     if is_new and is_missing and commands:
-        return True
+        return not _is_activation(path, commands)
     return any(_may_write(command, path, is_missing) for command in commands)
+
+
+def _is_activation(path: str, earlier: list[ParsedCommand]) -> bool:
+    """Return whether a script activates a virtual environment that the text has just created.
+
+    The text may do nothing else before, because another command might write the script.
+    """
+    environment = os.path.dirname(os.path.dirname(path))
+    is_script = path == os.path.join(environment, "bin", "activate")
+    if not is_script or os.path.lexists(environment):
+        return False
+    makers = [command for command in earlier if get_program_name(command.words[0]) != "cd"]
+    return bool(makers) and all(_makes_environment(each, environment) for each in makers)
+
+
+_MAKES_ENVIRONMENT = re.compile(
+    r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
+)
+
+
+def _makes_environment(command: ParsedCommand, environment: str) -> bool:
+    """Return whether a command creates a virtual environment in a folder, without options."""
+    name = get_program_name(command.words[0])
+    found = _MAKES_ENVIRONMENT.fullmatch(" ".join([name, *(w.value for w in command.words[1:])]))
+    if found is None or "/" in command.words[0].value:
+        return False
+    # Python would run such a module of the working directory instead of its own.
+    modules = ("venv.py", "venv/__init__.py", "virtualenv.py", "virtualenv/__init__.py")
+    if any(os.path.lexists(path) for each in modules for path in _resolve(each, command)):
+        return False
+    # The folder of `uv venv` has a default.
+    return _resolve(found["folder"] or ".venv", command) == [environment]
 
 
 def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:

@@ -105,6 +105,13 @@ def _find_special(name: str) -> Callable[[ShellReader, ParsedCommand], str | Non
 # --- programs that run the rest of their line -----------------------------------------------------
 
 
+# The options of programs that run their command in another folder.
+_FOLDER_OPTIONS = {
+    "env": re.compile(r"(?:-[i0v]*C|--chdir)=?(.*)", re.DOTALL),
+    "sudo": re.compile(r"(?:-[bEHnPSk]*D|--chdir)=?(.*)", re.DOTALL),
+}
+
+
 def _read_prefix(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `sudo COMMAND`, `env A=1 COMMAND`, `timeout 5 COMMAND`."""
     words = command.words
@@ -124,9 +131,34 @@ def _read_prefix(reader: ShellReader, command: ParsedCommand) -> str | None:
         at += 1
     if name in _ASSIGNING:
         at = _assign_variables(reader, words, at)
-    if name in _JOINS_WORDS and at < len(words):
-        return reader.read_nested(" ".join(word.value for word in words[at:]))
-    return reader.read_inner(command, words[at:])
+    before = reader.state.cwds
+    _enter_folder(reader, name, words[1:at])
+    try:
+        if name in _JOINS_WORDS and at < len(words):
+            return reader.read_nested(" ".join(word.value for word in words[at:]))
+        return reader.read_inner(command, words[at:])
+    finally:
+        reader.state.cwds = before
+
+
+def _enter_folder(reader: ShellReader, name: str, words: tuple[Word, ...]) -> None:
+    """Enter the folder in which `env -C FOLDER` and `sudo -D FOLDER` run their command."""
+    pattern = _FOLDER_OPTIONS.get(name)
+    if pattern is None:
+        return
+    for number, word in enumerate(words):
+        match = pattern.fullmatch(word.value)
+        if match is None:
+            continue
+        goal = attrs.evolve(word, value=match[1]) if match[1] else None
+        goal = goal or next(iter(words[number + 1 :]), None)
+        if goal is None or not goal.known or goal.glob:
+            reader.state.cwds = (None,)
+            continue
+        # Without the folder, the command does not run.
+        checker = reader.state.checker
+        folders = [checker.absolute(goal.value, cwd) for cwd in reader.state.cwds]
+        reader.state.cwds = tuple(dict.fromkeys(folders))
 
 
 def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:

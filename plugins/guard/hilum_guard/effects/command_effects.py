@@ -127,7 +127,11 @@ def _read_program(call: Invocation, command: SimpleCommand) -> None:
     if UNKNOWN in command.words[0]:
         call.unknown = "all"
     elif call.name == "git":
-        git_effects.read_git(call, is_here=_GIT_FOLDERS.isdisjoint(command.assigned))
+        git_effects.read_git(
+            call,
+            is_here=_GIT_FOLDERS.isdisjoint(command.assigned),
+            has_tree="GIT_WORK_TREE" in command.assigned,
+        )
     elif call.name in _HISTORY_VIEWERS:
         # These programs show patches, and take the same arguments as `git log`.
         call.words = ("log", "-p", *call.words)

@@ -33,7 +33,7 @@ class FileAccess:
         generated: Whether a program generates the content, so that the content is not part of the
             call.
         if_folder: Whether the access happens only if an earlier command makes the target a folder.
-        moved: Whether the path is deleted because it is moved elsewhere.
+        moved: Whether the path is deleted because it is moved elsewhere, or leaves only Git's index.
         source: The file or folder whose contents are copied to the path; empty if unknown.
         cwds: The folders that the command may run in; None for an unknown folder.
     """

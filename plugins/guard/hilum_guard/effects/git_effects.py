@@ -44,6 +44,10 @@ _VALUED: dict[str, frozenset[str]] = {
     "clean": frozenset("-e --exclude".split()),
 }
 _MESSAGE = frozenset(("-m",))
+_ADDING = frozenset(("add", "stage", "commit"))
+_CACHE_INFO = re.compile(r"[0-7]{6},[0-9a-f…]+,(.+)", re.DOTALL)
+# A line for `git update-index --index-info`: "MODE [TYPE] OBJECT [STAGE]<tab>PATH".
+_INDEX_LINE = re.compile(r"^[0-7]+ [^\t\n]+\t(.+)$", re.MULTILINE)
 _INIT = options.Syntax(
     flags=frozenset("q"),
     valued=frozenset("b"),
@@ -104,12 +108,13 @@ def get_syntax(verb: str) -> options.Syntax:
     return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
 
 
-def read_git(call: Invocation, *, is_here: bool = True) -> None:
+def read_git(call: Invocation, *, is_here: bool = True, has_tree: bool = False) -> None:
     """Add the effects of a Git command.
 
     Args:
         call: The command.
         is_here: Whether the working folder determines the repository, and not a variable.
+        has_tree: Whether a variable names another working tree.
     """
     at = find_sub_command(call.words)
     verb = call.words[at] if at < len(call.words) else ""
@@ -117,7 +122,9 @@ def read_git(call: Invocation, *, is_here: bool = True) -> None:
     git = _Git(call, verb, rest, options.parse(rest, get_syntax(verb)), call.words[:at])
     if verb not in _READ_ONLY:
         _read_front(git)
+    tops = _find_other_tops(git, has_tree=has_tree)
     _enter_folders(git)
+    _add_from_other_tree(git, tops)
     _read_stored(git, is_here=is_here)
     _read_outputs(git)
     read_verb = _VERBS.get(verb)
@@ -147,6 +154,34 @@ def _enter_folders(git: _Git) -> None:
             continue
         folder = value if equals else "".join(front[number + 1 : number + 2])
         git.call.cwds = tuple(_enter(cwd, folder) for cwd in git.call.cwds)
+
+
+def _find_other_tops(git: _Git, *, has_tree: bool) -> tuple[str | None, ...]:
+    """Return the tops of the repositories whose index gets files of another tree, if any does."""
+    front = git.front
+    has_tree = has_tree or any(word.startswith("--work-tree") for word in front)
+    if git.verb not in _ADDING or not has_tree:
+        return ()
+    before = git.call.cwds
+    for number, word in enumerate(front):
+        if word == "-C":
+            folder = "".join(front[number + 1 : number + 2])
+            git.call.cwds = tuple(_enter(cwd, folder) for cwd in git.call.cwds)
+    tops = tuple(map(_find_top, _enter_git_folder(git)))
+    git.call.cwds = before
+    return tops
+
+
+def _add_from_other_tree(git: _Git, tops: tuple[str | None, ...]) -> None:
+    """Add what `git --work-tree=DIR add` changes in the index, which names the repository's files."""
+    if not tops:
+        return
+    adds_all = git.verb == "commit" or any(re.match(r"-[a-zA-Z]*[Au]|--all", w) for w in git.rest)
+    before = git.call.cwds
+    git.call.cwds = tops
+    for path in [".", *git.operands] if adds_all else git.operands:
+        git.call.access("write", path, deep="all")
+    git.call.cwds = before
 
 
 def _enter(cwd: str | None, folder: str) -> str | None:
@@ -198,10 +233,25 @@ def _read_outputs(git: _Git) -> None:
 
 
 def _read_removal(git: _Git) -> bool:
-    if "--cached" not in git.rest and not _is_dry(git):
-        for path in git.operands:
-            git.call.access("delete", path, deep="all")
-    return "--cached" not in git.rest
+    # With `--cached`, the file stays in the folder, but the next commit removes it from the
+    # repository.
+    is_cached = "--cached" in git.rest
+    if not _is_dry(git):
+        listed = [UNKNOWN] if git.parsed.has("--pathspec-from-file") else []
+        for pathspec in (*git.operands, *listed):
+            path = _find_path(git, pathspec)
+            git.call.access("delete", path, deep="all", generated=is_cached, moved=is_cached)
+    return True
+
+
+def _find_path(git: _Git, pathspec: str) -> str:
+    """Return the path that a pathspec names; `:/gen` is relative to the top of the repository."""
+    if not pathspec.startswith(":"):
+        return pathspec
+    from_top = re.fullmatch(r":(?:/|\(top\))(?![!^:])(.*)", pathspec, re.DOTALL)
+    tops = {_find_top(cwd) for cwd in git.call.cwds}
+    top = tops.pop() if len(tops) == 1 else None
+    return os.path.join(top, from_top[1]) if from_top and top is not None else UNKNOWN
 
 
 def _is_dry(git: _Git) -> bool:
@@ -300,6 +350,38 @@ def _read_checkout_index(git: _Git) -> bool:
     return False
 
 
+def _read_update_index(git: _Git) -> bool:
+    """Read `git update-index`, which changes the files of the next commit."""
+    rest = git.rest
+    for number, word in enumerate(rest):
+        info = _CACHE_INFO.fullmatch(word.removeprefix("--cacheinfo="))
+        if info:
+            git.call.access("write", info[1])
+        elif word == "--cacheinfo" and "," not in "".join(rest[number + 1 : number + 2]):
+            for path in rest[number + 3 : number + 4]:
+                git.call.access("write", path)
+        elif word == "--force-remove":
+            for path in rest[number + 1 :]:
+                git.call.access("delete", path)
+    if "--index-info" in rest:
+        named = _INDEX_LINE.findall(git.call.stdin or UNKNOWN)
+        for path in named or (UNKNOWN,):
+            git.call.access("write", path)
+    return _read_checkout_index(git)
+
+
+def _read_reset(git: _Git) -> bool:
+    """Read `git reset REVISION PATH`, which puts an older file into the next commit."""
+    paths = git.pathspecs
+    revisions = git.operands[: len(git.operands) - len(paths)]
+    if not paths and revisions and not git.call.exists(revisions[0]):
+        paths = revisions[1:]
+    if revisions and revisions[0] not in ("HEAD", "@"):
+        for path in paths:
+            git.call.access("write", path, deep="all")
+    return False
+
+
 def _read_apply(git: _Git) -> bool:
     parsed = git.parsed
     if parsed.has("--apply") or not parsed.has(*_LOOKING):
@@ -344,7 +426,8 @@ _VERBS: dict[str, Callable[[_Git], bool]] = {
     "submodule": _read_added_folder,
     "config": _read_config,
     "checkout-index": _read_checkout_index,
-    "update-index": _read_checkout_index,
+    "update-index": _read_update_index,
+    "reset": _read_reset,
     "apply": _read_apply,
     "am": _read_apply,
     "init": _read_init,

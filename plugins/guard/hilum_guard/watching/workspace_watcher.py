@@ -20,6 +20,7 @@ from hilum_guard.file_names import is_below, printable, resolve_links, select_un
 from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
 from hilum_guard.sandbox.sandbox_policy import find_repository, is_empty
+from hilum_guard.watching.checked_out_files import is_checked_out
 from hilum_guard.watching.executed_files import find_name, inner_paths
 from hilum_guard.watching.folder_events import FolderEvents
 from hilum_guard.watching.folder_scan import (
@@ -104,6 +105,9 @@ class WorkspaceWatcher:
         self._was_unclosed = False
         # The executed files that existed before the commands.
         self._known: set[Entry] = set()
+        # The executed files that Git wrote to linked working trees. They are compared at each check
+        # instead of being protected, so that Git can check out other ones or remove them.
+        self._checked_out: set[Entry] = set()
         # Protected paths with their inodes, as sandboxes mounted them.
         self._mounted: dict[str, int] = {}
         # The masks of the sandbox, and those that were created while commands ran.
@@ -160,6 +164,8 @@ class WorkspaceWatcher:
                 # An entry that could not be made inert must not become known, so that each check
                 # tries it again.
                 self._known = self._look() - self._quarantine.failed.keys()
+                self._checked_out &= self._find_checked_out(self._checked_out & self._known)
+                self._known -= self._checked_out
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
                 self._mounted.clear()
@@ -276,7 +282,10 @@ class WorkspaceWatcher:
             is_closed = not by_command and self._is_closed(entry.path)
             if is_closed or self._was_there_before(entry.path):
                 self._known.add(entry)
-        new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
+        copies = self._find_checked_out(found - self._known, is_partial=self.commands() > 0)
+        self._checked_out |= copies
+        others = found - self._known - copies
+        new = {entry for entry in others if not _is_exempt(entry.path, exempt)}
         failed = quarantine.failed.items()
         quarantine.failed = {entry: text for entry, text in failed if entry in new}
         remaining = new - tried
@@ -289,11 +298,27 @@ class WorkspaceWatcher:
         sentences = quarantine.make_inert(remaining, self._known, by_command=by_command)
         # Exempt entries keep their state until the tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
-        unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+        kept = found - new - copies
+        unchanged = {entry for entry in kept if not _is_exempt(entry.path, exempt)}
         # Restored entries must not be mistaken for new entries in the next scan.
         self._known = before | unchanged | quarantine.restored
         quarantine.restored = set()
         return new, sentences
+
+    def _find_checked_out(
+        self, entries: Collection[Entry], *, is_partial: bool = False
+    ) -> set[Entry]:
+        """Return the entries that Git has written to linked working trees of the repository."""
+        named = [entry for entry in entries if entry.kind == "name"]
+        if not named:
+            return set()
+        known = {entry.path for entry in self._known if entry.kind == "name"}
+        git_folders = [(root, self.git_folder(root)) for root in self.roots]
+        return {
+            entry
+            for entry in named
+            if is_checked_out(entry.path, known, git_folders, is_partial=is_partial)
+        }
 
     def accept(self, path: str) -> None:
         """Attribute a file to the user because a file tool wrote it with the user's approval."""
