@@ -47,6 +47,7 @@ class Scope:
         generated: Whether the rule says that a program generates its files.
         new_files: Whether the rule calls for new files.
         binding: Whether the rule says "always" or "must".
+        omitted: The parts of lists that were not understood, in order. Readers add to it.
     """
 
     folder: PurePosixPath
@@ -54,6 +55,7 @@ class Scope:
     generated: bool
     new_files: bool
     binding: bool = False
+    omitted: list[str] = attrs.field(factory=list, eq=False)
 
 
 def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:

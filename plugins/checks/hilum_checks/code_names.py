@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from hilum_checks import quoted_names
 from hilum_checks import vocabulary as v
+from hilum_checks.model import mark_detail
 
 # Names that can only be code: `print()`, `.unwrap()`, `std::fs`, `Task.Delay`, `// Arrange`,
 # `setTimeout`, `process.env`, `@ts-ignore`, `dbg!`.
@@ -82,8 +83,38 @@ def is_code(name: str) -> bool:
 def code_expression(name: str) -> str:
     """Return an expression for code; for a function, of its calls with any arguments."""
     if name in _KEYWORDS:
-        return f"(?m:{_KEYWORDS[name]})"
+        return f"(?m:{_KEYWORDS[name]}{mark_detail(_OUTSIDE.get(name, ''))})"
     text = re.sub(r"\((?:\.\.\.)?\)$", "(", name)
     start = r"(?<![\w.$>:])" if re.match(r"\w", text) else ""
     end = r"(?!\w)" if re.search(r"\w$", text) else ""
+    if re.fullmatch(r"\w+\(", text):
+        end = mark_detail(_NO_DEFINITION.format(name=re.escape(text)))
     return start + re.escape(text).replace(r"\ ", r"\s+") + end
+
+
+# A function or method with this name is no call of it: `def eval(self):`, `fetch(id) {`.
+_NO_DEFINITION = (
+    r"(?<!\b(?:def|fn|func|fun|function|async|sub)\s+{name})"
+    r"(?!(?<=(?m:^)[ \t]*(?:(?:static|get|set|public|private|protected|override|export)[ \t]+)*{name})"
+    r"[\w\s,:?=|.$]*\)[ \t]*(?::[^;{{}}()\n]+)?\{{)"
+)
+# What precedes code on a line, outside strings and comments: whole strings, and other characters.
+# Limits keep long lines from taking long; what is further away counts as code.
+_BEFORE = r"(?:[^'\"`\n]|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|`[^`\n]{0,200}`){0,300}"
+_NO_COMMENT = (
+    rf"(?<!^[ \t]{{0,80}}\*.{{0,300}})(?<!^{_BEFORE}//.{{0,300}})"
+    rf"(?<!^{_BEFORE}/\*(?:(?!\*/).){{0,300}})"
+)
+_NO_STRING = "".join(
+    rf"(?!(?<=^{_BEFORE}{quote}[^{quote}{other}\n]{{0,200}})[^{quote}{other}\n]{{0,200}}{quote})"
+    # In a template, `${…}` is code.
+    for quote, other in (("'", ""), ('"', ""), ("`", "$"))
+)
+# In Rust, a quote may begin the name of a lifetime.
+_RUST_BEFORE = r"(?:[^\"\n]|\"[^\"\n]{0,200}\"){0,300}"
+_OUTSIDE = {
+    "any": _NO_COMMENT + _NO_STRING,
+    ": any": _NO_COMMENT + _NO_STRING,
+    "unsafe": rf"(?<!^{_RUST_BEFORE}(?://.{{0,300}}|\"[^\"\n]{{0,200}}))",
+    "print": r"(?<!^[^#'\"\n]{0,300}#.{0,300})",
+}

@@ -37,14 +37,20 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
     if not _is_list(tokens, effect) or _is_list_of_places(items) or _is_limited(items[-1]):
         return ()
     found: list[Constraint] = []
+    omitted: list[str] = []
     is_understood = True
     for item in _complete(items):
         constraints = read_actions(item, effect, scope)
         found += constraints
         is_understood = bool(constraints)
+        if not is_understood:
+            omitted.append(" ".join(token.text or f"`{token.word}`" for token in item))
     # In "never use `a` or any `b` with c", the last words may belong to every item.
     is_last_plain = all(token.role in ("name", "noun", "verb", UNREADABLE) for token in items[-1])
-    return merge(found) if is_understood or is_last_plain else ()
+    if not (found and (is_understood or is_last_plain)):
+        return ()
+    scope.omitted.extend(omitted)
+    return merge(found)
 
 
 def _is_list(tokens: Sequence[Token], effect: Effect) -> bool:

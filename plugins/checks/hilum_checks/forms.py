@@ -34,7 +34,8 @@ from hilum_checks.actions import (
 )
 from hilum_checks.commit_messages import read_wanted_message
 from hilum_checks.forbidden_lists import read_list
-from hilum_checks.limiting import is_limiting
+from hilum_checks.label_scopes import narrow
+from hilum_checks.limiting import is_limiting, names_part
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     Check,
@@ -71,17 +72,28 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
     read: list[Parts] = []
+    omitted: list[str] = []
     before: Chunk = ()
     for sentence in sentences:
         is_binding = _binding_pattern().search(sentence.text) is not None
-        found = _read_sentence(sentence, before, attrs.evolve(scope, binding=is_binding))
+        own = attrs.evolve(scope, binding=is_binding, omitted=[])
+        found = _read_sentence(sentence, before, own)
+        if _states_fact(sentence.text):
+            found = ()
+        labels = sentence.labels
+        # A rule about production must not be enforced everywhere.
+        is_limited = any(map(is_limiting, labels)) or (
+            found and any(map(names_part, sentence.asides))
+        )
+        narrowed = [(effect, narrow(constraint, labels)) for effect, constraint in found]
+        found = tuple((effect, each) for effect, each in narrowed if each is not None)
+        if is_limited or len(found) < len(narrowed):
+            return _advice("its first words may limit it to a situation")
         parts += found
         read.append(found)
         if found:
             doubts += sentence.asides
-        # A rule about production must not be enforced everywhere.
-        if any(is_limiting(label) for label in sentence.labels):
-            return _advice("its first words may limit it to a situation")
+            omitted += own.omitted
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
@@ -90,7 +102,25 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
     check = Check(tuple(dict.fromkeys(parts)))
-    return Compiled(check, f"enforced: {check.summary}")
+    rest = ", ".join(dict.fromkeys(omitted))
+    missing = f"; not understood, so not enforced: {rest}" if rest else ""
+    return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
+
+
+# "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
+_FACT = re.compile(
+    r"^(?!\W*(?:please )?(?:never|do not|don't|must|cannot|always)\b)"
+    r"(?:\W*there(?:'s| (?:is|are|was|were|exists?))(?:n't)? (?:no\b|not\b|any\b|currently no\b)"
+    r"|.*\b(?:no longer|was removed|were removed|(?:has|have) been removed|does(?: not|n't) exist"
+    r"|do(?: not|n't) exist)\b"
+    r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"
+    r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b)"
+)
+
+
+def _states_fact(text: str) -> bool:
+    """Return whether a sentence says what is, and not what to do: "there is no `make test`"."""
+    return _FACT.match(text) is not None
 
 
 @cache
@@ -209,6 +239,8 @@ def _read_first(tokens: Chunk, scope: Scope) -> Parts:
         is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
         found = _read_form(tokens[:at], scope) if is_next else ()
         if found:
+            rest = tokens[at + 1 :]
+            scope.omitted.append(" ".join(token.text or f"`{token.word}`" for token in rest))
             return found
     return ()
 

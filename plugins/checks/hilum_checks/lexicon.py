@@ -263,7 +263,7 @@ OTHERS = {
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"
     "|for package management|for dependency management|for package operations"
-    "|for logging|for debugging|in typescript"
+    "|in typescript"
     "|in python|in javascript|in rust|treat|as package manager"
     "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"

@@ -10,16 +10,36 @@ _NUMBER = re.compile(
     r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+"
     r"|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)"
 )
+# Parts of a project, and places where it runs.
+_PARTS = (
+    r"(?:(?:front-?end|back-?end|client(?:-side)?|server(?:-side)?|web|mobile|desktop|ios|android|ci"
+    r"|ci/cd|windows|macos|mac|linux|docker|containers?|production|prod|staging|development|dev|local"
+    r"|localhost)"
+    r"(?:[ -](?:specific|side|code|app|apps|application|folder|directory|package|part|rules?|environments?"
+    r"|servers?|databases?|systems?|safety|machines?|only|builds?|conventions?|development))*)"
+)
+_UNIVERSAL = (
+    r"(?:all|any|every|each|general|short|addition|this|these|no|both|our|your|my|mind|order|top"
+    r"|(?:the )?(?:commits?|git|github|pull|prs?|code|repo|repository|project|codebase)\b)\b"
+)
 # Headings that limit the rules below them to a situation, a part of the project or an agent.
 _LIMITING = (
+    # "In the frontend", "On Fridays", "Never in production".
+    rf"^(?:in|on|at|within|inside|under|throughout) (?!{_UNIVERSAL})",
+    rf"^(?:the |our )?{_PARTS}$|\b(?:in|on|during|for) (?:the )?{_PARTS}$",
+    r"\b(?:unless|except|excluding)\b|^only (?:during|when|while|if|for|in|on|at|after|before)\b",
+    # What does not bind, or not yet.
+    r"^(?:optional\w*|drafts?|temporar\w*|wip|work in progress|propos(?:als?|ed)|to-?dos?|ideas?"
+    r"|experimental|deprecated|legacy|planned|future|nice[- ]to[- ]haves?|recommended"
+    r"|recommendations?|suggest(?:ions?|ed)|preferred|preferences|ideally)\b",
+    r"^(?:the )?(?:release|releasing|deploy(?:ment|ing)?|publish(?:ing)?|hotfix(?:es)?|review(?:ing)?"
+    r"|code review(?:ing)?|rollback|incident|emergency|onboarding)"
+    r" (?:process(?:es)?|procedures?|steps?|checklist|workflow|flow|runbook)$"
+    r"|^code reviews?$|^reviewing\b",
     r"^(?:when|whenever|if|while|unless|until|once|during|before|after|prior to|in case"
     r"|as (?:a|an|the)|on (?:windows|macos|linux))\b",
-    r"^in (?:the )?(?:production|prod|staging|development|dev|test|tests|testing|ci|review|plan"
-    r"|planning|debug|design)\b",
-    r"^for (?!(?:all|any|every|everyone|both|each|ai|coding|agents?|assistants?|llms?|models?"
+    r"^for (?!(?:the )?(?:all|any|every|everyone|both|each|ai|coding|agents?|assistants?|llms?|models?"
     r"|claude|codex|gemini|copilot|cursor|you)\b)",
-    r"^(?:the )?(?:production|prod|staging|windows|macos|linux)"
-    r"(?: (?:environments?|servers?|databases?|systems?|rules|safety|only))*$",
     r"\b(?:modes?|phases?|stages?|scenarios?|(?<!read.)only)$"
     r"|^(?:phase|step|stage|scenario|option|case)\s+(?:\d|[a-z]\b)",
     r"\b(?:reviewer|planner|tester|implementer|coder|orchestrator|coordinator|sub-?agent)s?"
@@ -59,5 +79,25 @@ def is_limiting(heading: str) -> bool:
     """
     # The heading is also examined with its number, as in "Phase 1".
     whole = " ".join(re.sub(r"[*_`#]", "", heading).casefold().split())
+    # "Never (in production)", "Don't (unless asked)".
+    asides = re.findall(r"[(（]([^()（）]*)[)）]", whole)
+    if any(_ASIDE.search(aside) or _limiting_pattern().search(aside.strip()) for aside in asides):
+        return True
     beginnings = [re.split("[:：]", text)[0] for text in (normalize_heading(heading), whole)]
     return any(_limiting_pattern().search(text.strip()) for text in beginnings)
+
+
+_ASIDE = re.compile(
+    r"\b(?:but|if|when\w*|until|during|while|by default|mostly|usually|generally|only|without)\b"
+    r"(?! exceptions?)"
+)
+
+
+@cache
+def _part_pattern() -> re.Pattern[str]:
+    return re.compile(rf"(?:(?:in|on|for|under) )?(?:the )?{_PARTS}")
+
+
+def names_part(aside: str) -> bool:
+    """Return whether a text in parentheses is the name of a part of a project: "(Windows)"."""
+    return _part_pattern().fullmatch(aside.casefold().strip()) is not None

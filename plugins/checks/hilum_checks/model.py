@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import attrs
@@ -181,9 +182,18 @@ class Content:
 
     def __str__(self) -> str:
         files = _describe_scope(self.patterns, self.unless)
+        expression = _DETAIL.sub("", self.expression)
         if self.wanted:
-            return f"files without text that matches /{self.expression}/{files}"
-        return f"writing text that matches /{self.expression}/{files}"
+            return f"files without text that matches /{expression}/{files}"
+        return f"writing text that matches /{expression}/{files}"
+
+
+_DETAIL = re.compile(r"\(\?#<\).*?\(\?#>\)")
+
+
+def mark_detail(expression: str) -> str:
+    """Return a part of an expression that is left out where the expression is shown to people."""
+    return f"(?#<){expression}(?#>)" if expression else ""
 
 
 @attrs.frozen
@@ -350,11 +360,14 @@ class Compiled:
         check: The check that enforces the rule; ``None`` if the rule remains advice.
         why: Why the rule is or is not enforced.
         problem: The mistake in an ``enforce:`` line; empty if there is none.
+        is_partial: Whether the check leaves out a part of the sentence that hilum does not
+            understand.
     """
 
     check: Check | None
     why: str
     problem: str = ""
+    is_partial: bool = False
 
 
 NOT_A_CONSTRAINT = Compiled(

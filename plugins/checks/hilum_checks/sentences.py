@@ -61,6 +61,8 @@ def split_rule(rule: str) -> list[Sentence] | str:
         r"(?i)[*_]*(?:never|no|do|don|must|only|always|ask)\b", text
     ):
         text = f"never {text}"
+    # "❌ Using `x`", and "using `x`" below "Never".
+    text = re.sub(r"(?i)^((?:never|do not|don't)\b:? )using\b", r"\1use", text)
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
     if re.search(r"[?？](?:\s|$)", text):
@@ -296,8 +298,8 @@ def _is_choice(tokens: Sequence[Token]) -> bool:
 
 def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     """Return a sentence with the list that follows its colon: "Never edit: ⟦0⟧"."""
-    roles = [token.role for token in left if token.role != "asking"]
-    if roles[-1] == "ASK" and "verb" not in roles:
+    roles = [token.role for token in left]
+    if [role for role in roles if role != "asking"][-1] == "ASK" and "verb" not in roles:
         return (*left, Token("BEFORE", "BEFORE"), *right)
     # In "Never edit these without approval: ⟦0⟧", the list belongs to the verb.
     start = roles.index("verb") if "verb" in roles else len(roles)

@@ -16,7 +16,7 @@ import attrs
 from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
 from hilum_guard import UNKNOWN, FileAccess, is_new_file, server_tools
 
-from hilum_checks import code_texts, command_matcher, host_matcher
+from hilum_checks import code_reads, code_texts, command_matcher, host_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_history import CallHistory
 from hilum_checks.command_facts import CommandFacts
@@ -287,23 +287,37 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
     """
     for command in facts.commands:
         for text in facts.texts_of(command):
-            access = _access_of_code(constraint, text)
-            if access is None:
-                continue
-            # Code may resolve a relative path against the working directory or the workspace.
-            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
-            # Code may use the arguments of its command as paths.
-            words = [word.rpartition("=")[2] for word in command.words[1:]]
-            for path in (*code_texts.find_paths(text), *words):
-                named = attrs.evolve(access, path=path)
-                # Possible matches are ignored, because nearly every word in a program could be a
-                # path.
-                for each in (named, *facts.accesses_by_links((named,))):
-                    # Only the shell resolves patterns, and code may contain `*` for other reasons.
-                    is_pattern = path in words and any(char in path for char in "*?[")
-                    is_path = is_pattern or _may_be_path(each)
-                    if is_path and facts.matcher.match(constraint, each) == "yes":
-                        return f"the code that it runs contains {path[:200]}"
+            path = _find_path_in_text(constraint, facts, command, text)
+            # A rule about writing does not forbid code that reads the file and writes another.
+            if path and "read" not in constraint.actions:
+                reduced = code_reads.remove_reads(text)
+                path = _find_path_in_text(constraint, facts, command, reduced)
+            if path:
+                return f"the code that it runs contains {path[:200]}"
+    return ""
+
+
+def _find_path_in_text(
+    constraint: Paths, facts: CallFacts, command: CommandFacts, text: str
+) -> str:
+    """Return the forbidden path that a text names, if it may write such a file."""
+    access = _access_of_code(constraint, text)
+    if access is None:
+        return ""
+    # Code may resolve a relative path against the working directory or the workspace.
+    access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
+    # Code may use the arguments of its command as paths.
+    words = [word.rpartition("=")[2] for word in command.words[1:]]
+    for path in (*code_texts.find_paths(text), *words):
+        named = attrs.evolve(access, path=path)
+        # Possible matches are ignored, because nearly every word in a program could be a
+        # path.
+        for each in (named, *facts.accesses_by_links((named,))):
+            # Only the shell resolves patterns, and code may contain `*` for other reasons.
+            is_pattern = path in words and any(char in path for char in "*?[")
+            is_path = is_pattern or _may_be_path(each)
+            if is_path and facts.matcher.match(constraint, each) == "yes":
+                return path
     return ""
 
 

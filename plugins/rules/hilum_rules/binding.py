@@ -88,13 +88,14 @@ def may_bind(rule: Rule) -> bool:
 
 
 def needs_decision(rule: Rule) -> bool:
-    """Return whether a sentence may bind, is not enforced and was not decided about."""
-    return rule.check is None and not rule.is_decided and may_bind(rule)
+    """Return whether a sentence may bind, is not enforced as a whole and was not decided about."""
+    is_enforced = rule.check is not None and not rule.is_partial
+    return not is_enforced and not rule.is_decided and may_bind(rule)
 
 
 def is_conspicuous(rule: Rule) -> bool:
     """Return whether the user is told that a sentence is not enforced."""
-    return needs_decision(rule) and sounds_binding(rule)
+    return rule.check is None and needs_decision(rule) and sounds_binding(rule)
 
 
 def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:

@@ -36,6 +36,11 @@ _VERBS = {
     "ask before": "ask|ask first|ask before|stop ask|require approval|requires approval"
     "|approval required|need approval|needs approval|requires confirmation|requires permission",
 }
+_FILES = re.compile(
+    r"(?:files |folders )?(?:(?:never|not|don't|must not|cannot) (?:edit|modify|touch|change)"
+    r"|read[- ]only|off[- ]limits)"
+    r"(?: (?:files|folders|directories|paths))*"
+)
 _PLAIN_WORDS = frozenset(
     """
     a the you agents agent ai me user human always do doing to and things what following these
@@ -55,6 +60,8 @@ def _find_verb(heading: str) -> str:
         return ""
     words = re.sub(r"\([^()]*\)|[^\w\s'-]", " ", heading.lower()).split()
     plain = " ".join(word for word in words if word not in _PLAIN_WORDS)
+    if _FILES.fullmatch(plain):
+        return "never edit"
     return next((verb for verb, forms in _VERBS.items() if plain in forms.split("|")), "")
 
 
@@ -121,7 +128,9 @@ def complete_sentence(
         yield f"{order}, {sentence}"
     heading = heading.replace("\u2019", "'")
     verb = _find_verb(heading) if is_item else ""
-    if verb and not _INSTEAD.match(sentence):
+    # Below "Do not edit", an item must begin with a name.
+    is_file = verb != "never edit" or re.match(r"[\W_]*?`", sentence)
+    if verb and is_file and not _INSTEAD.match(sentence):
         yield f"{verb}: {sentence}"
     plain = re.sub(r"[^\w\s'.`/-]", "", heading).strip(" .:-")
     files = set(re.findall(r"(?<![\w-])[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))

@@ -15,6 +15,7 @@ from hilum import Workspace, config_folder
 from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
+from hilum_rules.exceptions_after import withdraw_limited
 from hilum_rules.heading_completion import complete_sentence, name_order
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.importing import ImportResolver, PlacedDraft
@@ -214,16 +215,32 @@ class Loader:
             compiled, mistakes = self._compile(rule)
             for index, message in mistakes:
                 problems.append(Problem(rule.path, rule.enforce[index].line, message))
-            rules.append(msgspec.structs.replace(rule, check=compiled.check, why=compiled.why))
-        return tuple(rules), problems
+            rules.append(
+                msgspec.structs.replace(
+                    rule,
+                    check=compiled.check,
+                    why=compiled.why,
+                    is_partial=compiled.is_partial,
+                )
+            )
+        return tuple(withdraw_limited(rules)), problems
 
     def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
         headings = rule.section.split(" > ")
         heading = "" if rule.lead else headings[-1]
-        limiting = [each for each in headings if is_limiting(each)]
+        limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
         limit = limiting[-1] if limiting else ""
-        key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce, rule.content)
+        key = (
+            rule.sentence,
+            heading,
+            headings[-1],
+            limit,
+            rule.hard,
+            rule.folder,
+            rule.enforce,
+            rule.content,
+        )
         if key not in self._compiled:
             import hilum_checks
 
@@ -233,6 +250,13 @@ class Loader:
             else:
                 self._compiled[key] = _compile_sentence(rule, heading, limit), []
         return self._compiled[key]
+
+
+def _short_cells(rule: Rule) -> list[str]:
+    """Return the short cells of a table's row, which may say where it applies: "Frontend"."""
+    cells = rule.content.split("; ") if rule.is_row else []
+    values = [cell.partition(": ")[2] for cell in cells]
+    return [value for value in values if 0 < len(value.split()) <= MAX_LEAD_WORDS // 2]
 
 
 def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
@@ -250,10 +274,31 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
     # A rule below "When deploying" would otherwise be enforced at all times. "Before committing"
     # is a part of the check.
     is_order = compiled[0].check is None and limit == heading and name_order(heading)
-    if limit and not is_order:
+    if limit and not is_order and not _repeats_order(rule, limit):
         shown = escape_name(limit)[:60]
         return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
-    return enforced[0]
+    return _narrow(enforced[0], rule.section.split(" > "))
+
+
+def _repeats_order(rule: Rule, limit: str) -> bool:
+    """Return whether the line above a list says what the heading says: "Before committing"."""
+    order = name_order(limit)
+    return bool(order) and name_order(rule.lead.strip(" *_:：")).lower() == order.lower()
+
+
+def _narrow(compiled: Compiled, headings: list[str]) -> Compiled:
+    """Return a check for the files that the headings name: "Tests", "Python"."""
+    from hilum_checks.label_scopes import narrow_check
+
+    if compiled.check is None:
+        return compiled
+    check = narrow_check(compiled.check, headings)
+    if check is None:
+        why = "advice: the headings above it may limit it to some files"
+        return attrs.evolve(compiled, check=None, why=why)
+    return attrs.evolve(
+        compiled, check=check, why=compiled.why.replace(compiled.check.summary, check.summary)
+    )
 
 
 def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> Rule:

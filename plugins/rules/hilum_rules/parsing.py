@@ -187,6 +187,7 @@ class _DraftBuilder:
         self.titles: list[tuple[int, str]] = []
         self.lead = ""
         self.item_leads: list[tuple[int, str]] = []  # list items that introduce nested items
+        self.is_lead_new = False  # whether nothing has followed the lead yet
         self.takes_code = False  # whether a following code block belongs to the last draft
         self.open_headings: list[Block] = []  # headings with nothing under them yet
 
@@ -198,6 +199,10 @@ class _DraftBuilder:
             self.add_code(block)
         elif block.kind == "line":
             self.takes_code = False
+            # The line above a list does not introduce a table that follows the list.
+            if not self.is_lead_new:
+                self.lead = ""
+                self.item_leads = []
         elif block.text and not self.introduces(block, following):
             self.add_draft(block)
             self.takes_code = True
@@ -290,11 +295,13 @@ class _DraftBuilder:
             if earlier:
                 self.add_draft(block._replace(text=earlier))
             self.lead = lead
+            self.is_lead_new = True
             return True
         return False
 
     def add_draft(self, block: Block) -> None:
         self.open_headings = []
+        self.is_lead_new = False
         lead = ""
         if block.kind != "text":
             leads = [self.lead, *(text for _, text in self.item_leads)]

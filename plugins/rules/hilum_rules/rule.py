@@ -93,6 +93,7 @@ class Rule(msgspec.Struct, frozen=True):
         is_decided: Whether a user has signed a check for the rule, or has decided that it stays
             advice.
         is_passing: Whether the check ends as soon as the file is corrected.
+        is_partial: Whether the check leaves out a part of the sentence.
     """
 
     id: str
@@ -110,6 +111,7 @@ class Rule(msgspec.Struct, frozen=True):
     is_row: bool = False
     is_decided: bool = False
     is_passing: bool = False
+    is_partial: bool = False
 
     @property
     def hard(self) -> bool:

@@ -174,7 +174,9 @@ class _Signer:
             self._report(lock, entry, f"This entry was edited by hand; {_SIGN_AGAIN}.")
         if not entry.enforce:
             if rule.check is not None or not entry.is_signed:
-                return rule
+                # Nobody is asked again about the part of a sentence that its check leaves out.
+                is_decided = rule.is_decided or (rule.is_partial and entry.is_signed)
+                return msgspec.structs.replace(rule, is_decided=is_decided)
             why = f"advice: {entry.advice}"
             return msgspec.structs.replace(rule, why=why, is_decided=True)
         compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)

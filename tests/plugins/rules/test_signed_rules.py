@@ -14,6 +14,7 @@ import pytest
 from hilum import Profile
 from hilum.events import CallDone, Compacted, PluginEvent
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
+from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, format_lock, parse_lock
 from hilum_rules.rule import Rule
 from hilum_rules.rule_store import RuleStore
@@ -117,7 +118,6 @@ def test_a_damaged_file_is_never_an_exception(noise: str, place: int) -> None:
 def test_a_signed_check_enforces_its_sentence_and_advice_is_not_asked_again(
     put: Put, current: Current
 ) -> None:
-    from hilum_rules.binding import find_undecided
 
     put({"AGENTS.md": RULES})
     store = current()
@@ -151,7 +151,6 @@ def test_a_signed_check_enforces_its_sentence_and_advice_is_not_asked_again(
 def test_a_sentence_that_changed_is_asked_about_again(
     put: Put, current: Current, changed: str
 ) -> None:
-    from hilum_rules.binding import find_undecided
 
     put({"AGENTS.md": RULES})
     store = current()
@@ -177,7 +176,6 @@ def test_a_sentence_that_changed_is_asked_about_again(
 def test_an_entry_that_was_edited_by_hand_is_reported_and_restricts(
     put: Put, current: Current, before: str, after: str, summary: str, told: str
 ) -> None:
-    from hilum_rules.binding import find_undecided
 
     put({"AGENTS.md": RULES})
     store = current()
@@ -192,7 +190,6 @@ def test_an_entry_that_was_edited_by_hand_is_reported_and_restricts(
 
 
 def test_advice_that_nobody_signed_hides_no_sentence(put: Put, current: Current) -> None:
-    from hilum_rules.binding import find_undecided
 
     put({"AGENTS.md": RULES})
     store = current()
@@ -208,6 +205,23 @@ def test_advice_never_lifts_a_check(put: Put, current: Current) -> None:
     put({LOCK: lock_for(store, ("vendor", [], "It does not hold."))})
     store.refresh(force=True)
     assert store.snapshot.bundle.rules[0].check is not None
+
+
+def test_a_part_that_a_check_leaves_out_is_asked_about_until_it_is_decided(
+    put: Put, current: Current
+) -> None:
+    put({"AGENTS.md": "- Never use `grep` or `find`, use `rg` or `fd`.\n"})
+    store = current()
+    assert [rule.line for rule in find_undecided(store.snapshot.files)] == [1]
+    own = store.snapshot.bundle.rules[0].check
+    put({LOCK: lock_for(store, ("grep", [], "Searching with it is fine."))})
+    store.refresh(force=True)
+    assert not list(find_undecided(store.snapshot.files))
+    assert store.snapshot.bundle.rules[0].check == own
+    put({LOCK: lock_for(store, ("grep", ["deny command find"], ""))})
+    store.refresh(force=True)
+    assert not list(find_undecided(store.snapshot.files))
+    assert str(store.snapshot.bundle.rules[0].check.summary).count("`find`") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,274 @@
+"""Removes paths from code that certainly only reads the files, for rules about writing.
+
+A word such as ``dump`` or ``copy`` makes code look as if it wrote files, so every path in it would
+count as written: ``json.dumps(json.load(open("config.json")))``. Only positions that cannot write
+are recognised; whatever is unclear leaves the code as it is, and the rule applies.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+MAX_CODE = 50_000
+"""Maximum number of characters of code to parse."""
+_READ = "\N{DOTTED CIRCLE}"  # takes the place of a path; no rule names it
+# Names whose meaning the code must not change.
+_ROOTS = frozenset(
+    "open io codecs json tomllib yaml csv ast os shutil sys pathlib Path pd pandas list sorted len"
+    " enumerate plistlib".split()
+)
+# Code with one of these may change what any name means.
+_CHANGES_NAMES = re.compile(
+    r"\b(?:exec|eval|compile|setattr|delattr|builtins|globals|locals|vars|importlib|inspect|mock"
+    r"|monkeypatch|ctypes|gc|_getframe|settrace|setprofile|audit\w*)\b|__(?!name__|main__|file__)\w+__"
+    r"|\.\s*__file__"
+)
+_OPENERS = ("open", "io.open", "codecs.open")
+_PATHS = ("Path", "pathlib.Path")
+_PATH_PARTS = ("os.path.join", "str", *_PATHS)
+_PATH_READS = ("read_text", "read_bytes", "exists", "is_file", "is_dir", "stat")
+_FILE_READS = ("read", "readline", "readlines", "close")
+# Functions that read an open file to its end and return what is in it.
+_CONSUMERS = frozenset(
+    "json.load tomllib.load yaml.safe_load plistlib.load csv.reader csv.DictReader list sorted"
+    " enumerate".split()
+)
+# Functions that only read what their first argument names.
+_READS_FIRST = frozenset(
+    "os.listdir os.stat os.path.exists os.path.isfile os.path.isdir os.path.getsize pd.read_csv"
+    " pd.read_json pd.read_parquet pandas.read_csv pandas.read_json pandas.read_parquet".split()
+)
+_COPIES = frozenset("shutil.copy shutil.copy2 shutil.copyfile shutil.copytree".split())
+
+
+@lru_cache(64)
+def remove_reads(text: str) -> str:
+    """Return code without the paths of files that it certainly only reads.
+
+    Args:
+        text: Python or JavaScript code. Other code is returned unchanged.
+    """
+    if len(text) > MAX_CODE:
+        return text
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _remove_from_script(text)
+    if _CHANGES_NAMES.search(text) or _binds_roots(tree):
+        return text
+    paths = list(_Reads(tree).find())
+    constants = [
+        node
+        for path in paths
+        for node in ast.walk(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    for constant in constants:
+        constant.value = _READ
+    return ast.unparse(tree) if constants else text
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return a name such as ``os.path.join``; empty for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = _dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return ""
+
+
+def _binds_roots(tree: ast.Module) -> bool:
+    """Return whether code gives another meaning to a name that this module relies on."""
+    return any(not _ROOTS.isdisjoint(_bound_names(node)) for node in ast.walk(tree))
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names to which a part of a program gives another meaning."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        for alias in node.names:
+            yield from _imported_names(node, alias)
+    elif isinstance(node, ast.Name | ast.Attribute):
+        if not isinstance(node.ctx, ast.Load):
+            yield _dotted(node).split(".")[0]
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif not isinstance(node, ast.alias):
+        # Functions, classes, exceptions and patterns.
+        name = getattr(node, "name", None)
+        if isinstance(name, str):
+            yield name
+
+
+def _imported_names(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        is_usual = alias.asname is None or (alias.name, alias.asname) == ("pandas", "pd")
+        if not is_usual:
+            yield from (alias.name.split(".")[0], alias.asname or "")
+        return
+    # `from sys import path` is another name for `sys.path`, and `*` may bind every name.
+    if alias.name == "*" or node.module == "sys":
+        yield "sys"
+    if (node.module, alias.name, alias.asname) != ("pathlib", "Path", None):
+        yield alias.asname or alias.name
+
+
+class _Reads:
+    """The expressions in a program that name files which it only reads."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.parents = {
+            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
+        }
+        self.names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+    def find(self) -> Iterator[ast.expr]:
+        """Yield the expressions."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and node.args:
+                path = self._find_path(node)
+                if path is not None and _is_plain(path):
+                    yield path
+            elif isinstance(node, ast.Attribute) and self._reads_path(node):
+                yield node.value
+
+    def _reads_path(self, node: ast.Attribute) -> bool:
+        """Return whether a part of a program is a method of a new path, such as ``read_text``."""
+        is_read = node.attr in _PATH_READS and self._is_called(node)
+        return is_read and _makes_path(node.value) and _is_plain(node.value)
+
+    def _find_path(self, call: ast.Call) -> ast.expr | None:
+        """Return the argument that names a file which a call only reads."""
+        name = _dotted(call.func)
+        if name in _OPENERS:
+            return call.args[0] if _is_reading(call) and self._is_consumed(call) else None
+        if name in _READS_FIRST:
+            return call.args[0]
+        if name in _COPIES:
+            return call.args[0] if len(call.args) == 2 and not call.keywords else None
+        if name in ("sys.path.append", "sys.path.insert") and self._uses_path_once():
+            return call.args[-1]
+        return None
+
+    def _is_called(self, node: ast.AST) -> bool:
+        parent = self.parents.get(node)
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def _uses_path_once(self) -> bool:
+        """Return whether code only adds to ``sys.path``, and does not read from it."""
+        used = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
+        ]
+        parents = [self.parents.get(node) for node in used]
+        is_added = all(
+            isinstance(each, ast.Attribute) and each.attr in ("append", "insert")
+            for each in parents
+        )
+        bare = [node for node in self.names if node.id == "sys"]
+        return is_added and len(bare) == len(used)
+
+    def _is_consumed(self, file: ast.expr) -> bool:
+        """Return whether an open file is only read: its attributes would tell its name."""
+        parent = self.parents.get(file)
+        if isinstance(parent, ast.withitem) and isinstance(parent.optional_vars, ast.Name):
+            return self._is_only_read(parent.optional_vars.id)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            target = parent.targets[0]
+            return isinstance(target, ast.Name) and self._is_only_read(target.id)
+        return self._is_read(file)
+
+    def _is_only_read(self, name: str) -> bool:
+        loads = [node for node in self.names if node.id == name and isinstance(node.ctx, ast.Load)]
+        return all(map(self._is_read, loads))
+
+    def _is_read(self, file: ast.expr) -> bool:
+        parent = self.parents.get(file)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _FILE_READS and self._is_called(parent)
+        if isinstance(parent, ast.For | ast.comprehension):
+            return parent.iter is file
+        return (
+            isinstance(parent, ast.Call)
+            and file in parent.args
+            and _dotted(parent.func) in _CONSUMERS
+        )
+
+
+def _is_reading(call: ast.Call) -> bool:
+    """Return whether a call of ``open`` opens a file for reading."""
+    modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
+    if any(each.arg in (None, "opener") for each in call.keywords) or len(modes) > 1:
+        return False
+    return all(
+        isinstance(mode, ast.Constant)
+        and isinstance(mode.value, str)
+        and set(mode.value) <= set("rbtU")
+        for mode in modes
+    )
+
+
+def _makes_path(node: ast.expr) -> bool:
+    """Return whether an expression is a new ``Path``."""
+    if isinstance(node, ast.BinOp):
+        return _makes_path(node.left)
+    return isinstance(node, ast.Call) and _dotted(node.func) in _PATHS
+
+
+def _is_plain(path: ast.expr) -> bool:
+    """Return whether an expression only composes a path, and stores it nowhere."""
+    for node in ast.walk(path):
+        if isinstance(node, ast.Call):
+            if _dotted(node.func) not in _PATH_PARTS:
+                return False
+        elif not isinstance(node, _PLAIN):
+            return False
+        elif isinstance(node, ast.Constant) and re.search(r"[|<>]", str(node.value)):
+            return False  # in Ruby and Perl, such a name runs a program or opens a file for writing
+    return True
+
+
+_PLAIN = (
+    ast.Constant,
+    ast.BinOp,
+    ast.Add,
+    ast.Div,
+    ast.Name,
+    ast.Attribute,
+    ast.Load,
+    ast.JoinedStr,
+    ast.FormattedValue,
+)
+
+# --- JavaScript -----------------------------------------------------------------------------------
+
+_READERS = "readFileSync|readFile|existsSync|statSync|createReadStream|require"
+_READ_CALL = re.compile(
+    rf"""((?:\bfs\.|\brequire\(['"](?:node:)?fs['"]\)\.|(?<![\w$.]))(?:{_READERS})\(\s*)(['"])([^'"\\\n]+)\2"""
+)
+# What may give another meaning to a function that reads.
+_CHANGES_READERS = re.compile(
+    rf"(?:\b(?:{_READERS})|\bfs)\s*=(?![=>]|\s*(?:await\s+)?(?:require|import)\()"
+    rf"|:\s*(?:{_READERS}|fs)\b|\bas\s+(?:{_READERS}|fs)\b|\bfunction\s+(?:{_READERS}|fs)\b"
+    rf"|\b(?:{_READERS})\s*\([^'\"()]*\)\s*(?:\{{|=>)|[(,]\s*(?:{_READERS}|fs)\s*[,)][^;\n]*=>"
+    r"|\bfs\s*\[|\b(?:eval|Function|assign|defineProperty|Proxy|Reflect)\b|\brequire\.cache"
+    # A function may be turned into its text, from which the path can be read.
+    r"|(?:=>|\bfunction\b)(?:.|\n)*toString"
+)
+
+
+def _remove_from_script(text: str) -> str:
+    """Return JavaScript without the paths of files that it only reads."""
+    if _CHANGES_READERS.search(text):
+        return text
+    return _READ_CALL.sub(_put_placeholder, text)
+
+
+def _put_placeholder(found: re.Match[str]) -> str:
+    # The name of a module stays: "fs" itself is no path.
+    return f"{found[1]}{found[2]}{_READ}{found[2]}"
