@@ -71,6 +71,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("give_the_file_another_name", "Give the file another name."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("make_the_change_that_belongs_to_it_first", "Make the change that belongs to it first."),
+    ("read_that_file_first_then_this_call", "Read that file first; then this call is allowed."),
     (
         "run_the_required_command_first_as_a",
         "Run the required command first, as a call of its own, until it succeeds.",

@@ -42,6 +42,7 @@ export const PHRASES = [
   ['give_the_file_another_name', '请给文件换一个名称。'],
   ['go_back_there_or_restore_only_the', '请在终端中返回，或者在此处只恢复文件。'],
   ['make_the_change_that_belongs_to_it_first', '请先完成与其相关的更改。'],
+  ['read_that_file_first_then_this_call', '请先读取该文件；之后即可执行此调用。'],
   ['run_the_required_command_first_as_a', '请先单独运行所需的命令，直到它成功。'],
   ['the_settings_of_another_agent', '{agent} 的设置可能禁止它，而 hilum 无法完全读取这些设置：{rule}（{source}）。'],
   ['a_user_rule_denies_it', '用户规则禁止它：{rule}（{source}）。'],
