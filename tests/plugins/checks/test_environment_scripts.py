@@ -24,6 +24,11 @@ python3 -m venv env && source env/bin/deactivate
 python3 -m venv --prompt x env && source env/bin/activate
 python3 -m venv there && source there/bin/activate
 ./python3 -m venv env && source env/bin/activate
+PATH=evil:$PATH; python3 -m venv env && source env/bin/activate
+PATH=evil python3 -m venv env && source env/bin/activate
+PYTHONPATH=evil uv venv env && source env/bin/activate
+export PATH=evil && uv venv env && source env/bin/activate
+uv() { cp x env/bin/activate; }; uv venv env && source env/bin/activate
 make env && source env/bin/activate
 """.splitlines()
 

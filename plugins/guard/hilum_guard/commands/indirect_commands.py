@@ -64,6 +64,9 @@ _GIT_NEVER_WRITES = frozenset("add commit diff status log show blame ls-files re
 _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
 # Programs that write whole folders without naming the files in their arguments.
 _FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
+_MAKES_ENVIRONMENT = re.compile(
+    r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
+)
 _RECIPE_FILES = {
     **dict.fromkeys(MAKES, ("makefile", "gnumakefile")),
     "just": ("justfile", ".justfile"),
@@ -328,7 +331,7 @@ def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bo
     is_missing = not os.path.lexists(path)
     commands = [command for command in earlier if command.words]
     if is_new and is_missing and commands:
-        return not _is_activation(path, commands)
+        return not _is_activation(path, earlier)
     return any(_may_write(command, path, is_missing) for command in commands)
 
 
@@ -341,19 +344,19 @@ def _is_activation(path: str, earlier: list[ParsedCommand]) -> bool:
     is_script = path == os.path.join(environment, "bin", "activate")
     if not is_script or os.path.lexists(environment):
         return False
+    # With another PATH or PYTHONPATH, another program may run.
+    if any(command.assigned or not command.words for command in earlier):
+        return False
     makers = [command for command in earlier if get_program_name(command.words[0]) != "cd"]
     return bool(makers) and all(_makes_environment(each, environment) for each in makers)
-
-
-_MAKES_ENVIRONMENT = re.compile(
-    r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
-)
 
 
 def _makes_environment(command: ParsedCommand, environment: str) -> bool:
     """Return whether a command creates a virtual environment in a folder, without options."""
     name = get_program_name(command.words[0])
-    found = _MAKES_ENVIRONMENT.fullmatch(" ".join([name, *(w.value for w in command.words[1:])]))
+    found = _MAKES_ENVIRONMENT.fullmatch(
+        " ".join([name, *(word.value for word in command.words[1:])])
+    )
     if found is None or "/" in command.words[0].value:
         return False
     # Python would run such a module of the working directory instead of its own.
