@@ -154,6 +154,7 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
         terminal.type("a\n")
         await terminal.see("AGENTS.md:6")
         await terminal.see("stopped 1 of your last 1 calls")
+        await terminal.see("Type a letter and Enter")
         terminal.type("e\n")
         await terminal.see("enforce [deny command make ship]:")
         terminal.type("deny wirte x\n")

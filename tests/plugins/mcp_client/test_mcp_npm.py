@@ -161,6 +161,17 @@ async def test_everything_over_http(servers: Opened, tmp_path: Path, kind: str) 
         assert "Received session termination request" in (tmp_path / "said").read_text()
 
 
+async def logged(kit: Bench, name: str, words: str) -> None:
+    """Wait until a server has written these words to its log."""
+    log = client(kit, name)._log
+    with trio.fail_after(20):
+        while True:
+            await log.flush()
+            if log.file.exists() and words in log.file.read_text():
+                return
+            await trio.sleep(0.01)  # the file belongs to another process: no event reports it
+
+
 async def test_the_server_of_files_has_the_workspace_alone(servers: Opened, tmp_path: Path) -> None:
     fs = described(
         "@modelcontextprotocol/server-filesystem"
@@ -170,6 +181,8 @@ async def test_the_server_of_files_has_the_workspace_alone(servers: Opened, tmp_
         root = kit.session.workspace.root
         (root / "a.txt").write_text("one\ntwo\n")
         await until(lambda: client(kit, "fs").connection.state == "up")
+        # The server already answers calls while it checks the roots that it asked for.
+        await logged(kit, "fs", "Updated allowed directories")
         assert (await kit.call("fs__read_text_file", path=str(root / "a.txt"))).text == "one\ntwo\n"
         wrote = await kit.call("fs__write_file", path=str(root / "b.txt"), content="three")
         assert not wrote.code
