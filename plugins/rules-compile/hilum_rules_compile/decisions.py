@@ -10,10 +10,11 @@ import attrs
 from hilum import StoreError
 from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
-from hilum_rules.lock_file import Entry, LockFile, write_lock
+from hilum_rules.lock_file import Entry, LockFile
 from hilum_rules.rule import Problem, Rule, RulesFile
-from hilum_rules.signed_rules import Locks, find_stale, hash_rule, make_entry
+from hilum_rules.signed_rules import Locks, find_stale, hash_rule
 
+from hilum_rules_compile.lock_writing import make_entry, replace_entries, write_lock
 from hilum_rules_compile.past_calls import Trial
 from hilum_rules_compile.proposal import Proposal, Verified
 from hilum_rules_compile.proposal_cache import forget_proposals
@@ -141,7 +142,7 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
                     name = locks.name_file(rule.path, origin)
                     entries[make_entry(rule, name, each.enforce, each.advice)] = each
             if entries:
-                write_lock(lock.replace(entries, stale), top)
+                write_lock(replace_entries(lock, entries, stale), top)
     except OSError as error:
         raise StoreError(
             f"{store.paths.display(path)} cannot be written: {error.strerror or error}.",

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
-from hilum_rules.project_data import PROPOSALS, data_file, read_data, update_data
+from hilum.settings import lock_folder
+from hilum_rules.project_data import PROPOSALS, data_file, read_data, write_data
 
 from hilum_rules_compile.proposal import Proposal, Verified
 
@@ -57,11 +58,17 @@ def forget_proposals(top: Path, hashes: Collection[str]) -> None:
 
 
 def _update(top: Path, new: Mapping[str, Kept], gone: Collection[str]) -> None:
-    def update(data: bytes) -> bytes:
-        kept = {name: each for name, each in _decode(data).items() if name not in gone}
-        return msgspec.json.encode({**kept, **new})
-
-    update_data(data_file(top, PROPOSALS), update)
+    """Change the kept proposals, while no other process changes them."""
+    path = data_file(top, PROPOSALS)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with lock_folder(path.parent):
+            known = _decode(read_data(path))
+            kept = {name: each for name, each in known.items() if name not in gone}
+            write_data(path, msgspec.json.encode({**kept, **new}))
+    except OSError:
+        # The model can be asked again.
+        return
 
 
 def _decode(data: bytes) -> dict[str, Kept]:

@@ -155,7 +155,8 @@ class Loader:
                 Source(Path(), data, len(data), _NO_STAMP), "settings", digest_text(text)
             )
             drafts = [PlacedDraft(draft, shown, ()) for draft in parsed.drafts]
-            file = self._make_file(_empty_file(found), found, parsed, drafts)
+            resolver = ImportResolver(self.paths, self.allowed, self.parse)
+            file = self._make_file(_empty_file(found), found, parsed, drafts, resolver)
             files.append(msgspec.structs.replace(file, real=None, sources=()))
         return files
 
@@ -180,18 +181,15 @@ class Loader:
         found: FoundFile,
         parsed: ParsedFile,
         drafts: list[PlacedDraft],
-        resolver: ImportResolver | None = None,
+        resolver: ImportResolver,
     ) -> RulesFile:
-        sources = resolver.sources if resolver else []
-        import_problems = resolver.problems if resolver else []
         # The hash includes all imports, so a changed import also changes it.
-        hashes = [f"{path} {digest}" for path, digest in sources]
+        hashes = [f"{path} {digest}" for path, digest in resolver.sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
         rules, rule_problems = self._make_rules(found, drafts)
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         problems += rule_problems
-        skips_twins = resolver is not None and resolver.skips_twins
-        if not (rules or problems or import_problems or skips_twins):
+        if not (rules or problems or resolver.problems or resolver.skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
         return msgspec.structs.replace(
             empty,
@@ -199,9 +197,9 @@ class Loader:
             globs=parsed.front_matter.globs,
             description=parsed.front_matter.description,
             rules=rules,
-            problems=_limit([*problems, *import_problems]),
+            problems=_limit([*problems, *resolver.problems]),
             source_hash=source_hash,
-            sources=(found.path, *(path for path, _ in sources)),
+            sources=(found.path, *(path for path, _ in resolver.sources)),
         )
 
     def _make_rules(

@@ -1,6 +1,6 @@
-"""Reads and writes ``rules.lock``: the checks that users have signed, and sentences left as advice.
+"""Reads ``rules.lock``: the checks that users have signed, and sentences left as advice.
 
-Each entry is a separate ``[[rule]]`` table.
+Each entry is a separate ``[[rule]]`` table, which `hilum rules compile` writes.
 """
 
 from __future__ import annotations
@@ -9,24 +9,19 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
 import msgspec
-from hilum import StoreError, Workspace
-from hilum.errors import HilumError
+from hilum import Workspace
 
-from hilum_rules.atomic_files import replace_file
 from hilum_rules.source import UnreadableError, read_source
 from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 
 MAX_BYTES = 2_000_000
-_HEAD = """\
-# Checks for sentences of rules files, and sentences that stay advice. `hilum rules compile` writes
-# this file when somebody signs. hilum reports entries that were changed in any other way.
-"""
-_TABLE = "[[rule]]"
+TABLE = "[[rule]]"
+"""The header of each entry."""
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
 _CLOSED = (
     "Until it can, every change needs approval. Restore the file, for example with Git, or delete it"
@@ -96,19 +91,6 @@ class LockFile:
     mistakes: Mistakes = attrs.field(factory=list)
     is_unreadable: bool = False
 
-    def replace(self, new: Iterable[Entry], stale: Iterable[Entry] = ()) -> LockFile:
-        """Return the lock with new entries, which replace those for the same sentences.
-
-        Args:
-            new: The entries to add.
-            stale: Entries to remove.
-        """
-        signed = {_key(entry): entry.sign() for entry in new}
-        gone = set(stale)
-        # A merge may leave two entries for one sentence: both are kept, because both restrict.
-        kept = [each for each in self.entries if _key(each) not in signed and each not in gone]
-        return attrs.evolve(self, entries=(*kept, *signed.values()))
-
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
     """One ``[[rule]]`` table."""
@@ -130,10 +112,6 @@ def hash_sentence(section: str, lead: str, content: str) -> str:
 def _digest(fields: Sequence[str]) -> str:
     text = json.dumps(list(fields))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
-def _key(entry: Entry) -> tuple[str, str]:
-    return entry.file, entry.hash
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -203,7 +181,7 @@ def _parse_entry(table: Table) -> Entry:
         ValueError: It is malformed.
     """
     if not table.has_header:
-        raise ValueError(f"it is not below {_TABLE}")
+        raise ValueError(f"it is not below {TABLE}")
     try:
         fields = msgspec.convert(table.parse(), _Table)
     except msgspec.ValidationError as error:
@@ -213,58 +191,3 @@ def _parse_entry(table: Table) -> Entry:
     if len(fields.enforce) > MAX_CHECKS:
         raise ValueError(f"it has more than {MAX_CHECKS} checks")
     return Entry(**msgspec.structs.asdict(fields), line=table.line)
-
-
-# --- writing --------------------------------------------------------------------------------------
-
-
-def format_lock(entries: Iterable[Entry]) -> str:
-    """Return the text of a lock, which depends only on the entries and not on their order."""
-    parts = [_HEAD]
-    for entry in sorted(entries, key=_order):
-        lines = ["", _TABLE, f"file = {_quote(entry.file)}"]
-        if entry.section:
-            lines.append(f"section = {_quote(entry.section)}")
-        lines.append(f"sentence = {_quote(entry.sentence)}")
-        if entry.enforce:
-            lines += ["enforce = [", *(f"  {_quote(line)}," for line in entry.enforce), "]"]
-        else:
-            lines.append(f"advice = {_quote(entry.advice)}")
-        lines += [f"hash = {_quote(entry.hash)}", f"checksum = {_quote(entry.checksum)}", ""]
-        parts.append("\n".join(lines))
-    return "".join(parts)
-
-
-def _order(entry: Entry) -> tuple[object, ...]:
-    # All fields count, because a merge may leave two entries for one sentence.
-    return entry.file, entry.sentence, *attrs.astuple(attrs.evolve(entry, line=0))
-
-
-def _quote(text: str) -> str:
-    # A TOML basic string has the escapes of JSON, but DEL must be escaped as well.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def write_lock(lock: LockFile, top: Path) -> None:
-    """Write a lock atomically. Blocks.
-
-    Args:
-        lock: The lock.
-        top: The folder that the file must not leave through links.
-
-    Raises:
-        StoreError: The file cannot be written.
-    """
-    try:
-        lock.path.parent.mkdir(parents=True, exist_ok=True)
-        # A link in a cloned project must not make hilum write outside the project.
-        if not Workspace(top).resolve(lock.path).is_relative_to(os.path.realpath(top)):
-            raise OSError("it is a link that leads out of the folder")
-        # A lock is committed like other files of the project.
-        replace_file(lock.path, format_lock(lock.entries).encode(), 0o644)
-    except (OSError, HilumError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StoreError(
-            f"{lock.shown} cannot be written: {reason}.",
-            hint="Nothing was signed. Check the permissions of the folder.",
-        ) from None

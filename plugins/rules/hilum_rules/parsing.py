@@ -69,7 +69,8 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
         The drafts in order, and the problems: parts that were left out or are unusual.
     """
     # Hidden characters are replaced first, so that none of them affects the steps below.
-    text, hidden = reveal(text)
+    # Blank lines take the place of the front matter, so that line numbers are those of the file.
+    text, hidden = reveal("\n" * (first - 1) + text)
     lines, comments = remove_comments(text.split("\n"))
     problems = _report_hidden(hidden)
     # Comments were removed before this step, so that their lines are not read twice.
@@ -81,17 +82,7 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
             builder.add_block(block, following)
     builder.end_headings(0)
     drafts = _attach(builder.drafts, builder.sections, checks)
-    problems += builder.problems
-    shift = first - 1
-    if shift:
-        drafts = [_move(draft, shift) for draft in drafts]
-        problems = [(line + shift, message) for line, message in problems]
-    return drafts, problems
-
-
-def _move(draft: Draft, shift: int) -> Draft:
-    enforce = tuple(Enforce(check.line + shift, check.text) for check in draft.enforce)
-    return attrs.evolve(draft, line=draft.line + shift, enforce=enforce)
+    return drafts, problems + builder.problems
 
 
 def _report_hidden(hidden: Sequence[tuple[int, int]]) -> Problems:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hilum_rules.binding import is_conspicuous
-from hilum_rules.project_data import data_file, write_data
+from hilum_rules.project_data import data_file, read_data, write_data
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
@@ -38,7 +39,7 @@ def find_new_sentences(store: RuleStore) -> str:
     if hashes <= _read(path):
         return ""
     # Sentences that are gone are forgotten, so that the list does not grow forever.
-    write_data(path, json.dumps(sorted(hashes)).encode())
+    write_data(path, msgspec.json.encode(sorted(hashes)))
     count = len(undecided)
     if count == 1:
         return "1 binding sentence in your rules files is not enforced: hilum rules compile"
@@ -48,7 +49,6 @@ def find_new_sentences(store: RuleStore) -> str:
 def _read(path: Path) -> set[str]:
     """Return the hashes of the sentences that were pointed out before."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return msgspec.json.decode(read_data(path), type=set[str])
+    except ValueError:
         return set()
-    return {name for name in data if isinstance(name, str)} if isinstance(data, list) else set()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from hilum import data_folder
-from hilum.settings import lock_folder
 
 from hilum_rules.atomic_files import replace_file
 
@@ -45,21 +43,6 @@ def read_data(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def update_data(path: Path, update: Callable[[bytes], bytes]) -> None:
-    """Replace the contents of a file, while no other process changes it. Blocks.
-
-    Args:
-        path: The file.
-        update: A function that returns the new contents for the present ones.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with lock_folder(path.parent):
-            write_data(path, update(read_data(path)))
-    except OSError:
-        return
 
 
 class _Checks(msgspec.Struct):

@@ -177,21 +177,3 @@ class Bundle(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     source_hash: str = ""
     problems: tuple[Problem, ...] = ()
-
-    def _of_type(self, kind: RuleType) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.rules if rule.type is kind)
-
-    @property
-    def hard_constraints(self) -> tuple[Rule, ...]:
-        """The rules that must be followed."""
-        return self._of_type(RuleType.HARD_CONSTRAINT)
-
-    @property
-    def soft_guidelines(self) -> tuple[Rule, ...]:
-        """The rules that should be followed."""
-        return self._of_type(RuleType.SOFT_GUIDELINE)
-
-    @property
-    def identity_rules(self) -> tuple[Rule, ...]:
-        """The rules that describe the agent's identity."""
-        return self._of_type(RuleType.IDENTITY)

@@ -373,13 +373,8 @@ class Rules:
         tool = self.session.tools.get(call.name)
         if tool is None or tool.risk not in ("read", "write", "execute"):
             return None
-        if tool.risk == "read" and not hilum_checks.need_reads(self._enforced()):
-            return None
-        return (
-            self._remember(tool, call, result)
-            if hilum_checks.need_history(self._enforced())
-            else None
-        )
+        needs = hilum_checks.need_reads if tool.risk == "read" else hilum_checks.need_history
+        return self._remember(tool, call, result) if needs(self._enforced()) else None
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
         root = self.session.workspace.root

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 import attrs
@@ -12,13 +12,10 @@ from hilum_checks import Check, compile_lines
 from hilum_checks.model import Tools
 
 from hilum_rules.discovery import WorkspacePaths
-from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock
 from hilum_rules.parsed_file import digest_text
 from hilum_rules.rule import WORKSPACE, Problem, Rule, RulesFile, RuleType
 
-MAX_REASON = 400
-"""Maximum length of the reason why a sentence stays advice."""
 _SIGN_AGAIN = "`hilum rules compile` asks about it again"
 
 
@@ -71,20 +68,6 @@ def hash_rule(rule: Rule) -> str:
     return hash_sentence(rule.section, rule.lead, rule.content)
 
 
-def make_entry(rule: Rule, file: str, enforce: Iterable[str] = (), advice: str = "") -> Entry:
-    """Return the entry for a decision about a rule.
-
-    Args:
-        rule: The rule.
-        file: The name of its file in the lock.
-        enforce: The signed checks.
-        advice: Why the rule stays advice.
-    """
-    # The reason may come from a model: one line of visible characters of a limited length.
-    reason = escape_name(" ".join(advice.split()))[:MAX_REASON]
-    return Entry(file, rule.section, rule.sentence, hash_rule(rule), tuple(enforce), reason)
-
-
 def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile], list[Problem]]:
     """Return the files with the signed checks of their rules, and the problems in the locks.
 
@@ -103,7 +86,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     origins = ((locks.project, "project"), (locks.user, "user"))
     for lock, origin in origins:
         if lock.broken:
-            signed.append(signer.make_broken(lock, origin))
+            signed.append(_make_broken_file(lock, origin))
         if lock.is_unreadable:
             signed.append(_make_unreadable(lock, origin))
     return signed, signer.problems
@@ -220,68 +203,57 @@ class _Signer:
             return True
         return os.path.lexists(self.locks.paths.top / entry.file)
 
-    def make_broken(self, lock: LockFile, origin: str) -> RulesFile:
-        """Return a rules file with the checks of entries that could not be read.
 
-        A mistake in an entry must not lift the restriction that somebody signed.
-        """
-        rules = []
-        for line, texts in lock.broken:
-            compiled, _ = compile_lines(texts, folder=WORKSPACE)
-            sentence = f"enforce: {'; '.join(texts)}"
-            identity = digest_text(f"{lock.shown}\0{line}\0{sentence}")[:10]
-            why = "not enforced: it names nothing"
-            if compiled.check is not None:
-                why = f"fails closed until corrected: {compiled.check.summary}"
-            rules.append(
-                Rule(
-                    identity,
-                    RuleType.HARD_CONSTRAINT,
-                    "",
-                    sentence,
-                    lock.shown,
-                    line,
-                    check=compiled.check,
-                    why=why,
-                    is_decided=True,
-                )
-            )
-        digest = digest_text("\n".join(rule.content for rule in rules))
-        return RulesFile(
-            lock.shown,
-            lock.path,
-            "lock",
-            origin,
-            rules=tuple(rules),
-            source_hash=digest,
-            sources=(lock.path,),
-        )
+def _make_broken_file(lock: LockFile, origin: str) -> RulesFile:
+    """Return a rules file with the checks of entries that could not be read.
+
+    A mistake in an entry must not lift the restriction that somebody signed.
+    """
+    rules = [_make_broken_rule(lock, *each) for each in lock.broken]
+    return _make_file(lock.shown, lock, origin, rules)
+
+
+def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
+    compiled, _ = compile_lines(texts, folder=WORKSPACE)
+    sentence = f"enforce: {'; '.join(texts)}"
+    why = "not enforced: it names nothing"
+    if compiled.check is not None:
+        why = f"fails closed until corrected: {compiled.check.summary}"
+    return Rule(
+        digest_text(f"{lock.shown}\0{line}\0{sentence}")[:10],
+        RuleType.HARD_CONSTRAINT,
+        "",
+        sentence,
+        lock.shown,
+        line,
+        check=compiled.check,
+        why=why,
+        is_decided=True,
+    )
 
 
 def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
     """Return a rules file with a check on every change, because nobody knows what was signed."""
-    check = Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute"))))
-    told = "The signed checks cannot be read, so every change needs approval."
     rule = Rule(
         digest_text(lock.shown)[:10],
         RuleType.HARD_CONSTRAINT,
         "",
-        told,
+        "The signed checks cannot be read, so every change needs approval.",
         lock.shown,
         0,
-        check=check,
+        check=Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute")))),
         why="fails closed until the file is restored, or deleted and signed again",
         is_decided=True,
         is_passing=True,
     )
+    return _make_file(f"{lock.shown} (unreadable)", lock, origin, [rule])
+
+
+def _make_file(shown: str, lock: LockFile, origin: str, rules: Sequence[Rule]) -> RulesFile:
+    digest = digest_text("\n".join(rule.content for rule in rules))
+    sources = (lock.path,)
     return RulesFile(
-        f"{lock.shown} (unreadable)",
-        lock.path,
-        "lock",
-        origin,
-        rules=(rule,),
-        source_hash=digest_text(told),
-        sources=(lock.path,),
+        shown, lock.path, "lock", origin, rules=tuple(rules), source_hash=digest, sources=sources
     )
 
 

@@ -15,10 +15,11 @@ from hilum import Profile
 from hilum.events import CallDone, Compacted, PluginEvent
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
 from hilum_rules.binding import find_undecided
-from hilum_rules.lock_file import Entry, format_lock, parse_lock
+from hilum_rules.lock_file import Entry, parse_lock
 from hilum_rules.rule import Rule
 from hilum_rules.rule_store import RuleStore
-from hilum_rules.signed_rules import Locks, hash_rule, make_entry
+from hilum_rules.signed_rules import Locks, hash_rule
+from hilum_rules_compile.lock_writing import format_lock, make_entry, replace_entries
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -95,13 +96,13 @@ def test_what_is_written_is_read_and_does_not_depend_on_the_order(
 def test_signing_replaces_the_entries_of_its_sentence_only() -> None:
     lock = parse_lock(format_lock(entry.sign() for entry in TWINS), Path("x"), "x")
     other = Entry("f", "", "t", "1" * 20, ("deny write c",))
-    assert [each.enforce for each in lock.replace([other]).entries] == [
+    assert [each.enforce for each in replace_entries(lock, [other]).entries] == [
         ("deny write a",),
         ("deny write b",),
         ("deny write c",),
     ]
     new = Entry("f", "", "s", "0" * 20, (), "taste")
-    assert [each.advice for each in lock.replace([new]).entries] == ["taste"]
+    assert [each.advice for each in replace_entries(lock, [new]).entries] == ["taste"]
 
 
 @given(st.text(max_size=300), st.integers(0, 400))
