@@ -263,7 +263,7 @@ class RulesFinder:
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)
-                yield self._found(Path(folder, name), place.dialect, origin, base)
+                yield self.describe(Path(folder, name), place.dialect, origin, base)
 
     def _find_below(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
         """Yield the files with a location's endings in and below its folder, ordered by name."""
@@ -291,7 +291,7 @@ class RulesFinder:
                     " folder",
                 )
                 return
-            found = self._found(path, place.dialect, origin, base)
+            found = self.describe(path, place.dialect, origin, base)
             name = _rule_name(path.relative_to(root), place.names[0])
             yield found._replace(name=name)
 
@@ -318,7 +318,15 @@ class RulesFinder:
             else:
                 yield path, os.path.isfile(path)
 
-    def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
+    def describe(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
+        """Return the description of a rules file.
+
+        Args:
+            path: The file.
+            dialect: Its format.
+            origin: ``user`` or ``project``.
+            governs: The folder that a project's file governs.
+        """
         shown = self._paths.display(path)
         workspace = self._paths.workspace
         # The user's own files may be links to any location, such as a folder of dotfiles.
@@ -356,11 +364,3 @@ def folders_between(top: Path, folder: Path) -> list[Path]:
         return [folder]
     parts = folder.relative_to(top).parts
     return [top.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
-
-
-def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder and not a link."""
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False

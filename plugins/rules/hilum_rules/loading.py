@@ -54,7 +54,7 @@ class Loader:
         self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
         self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._compiled: dict[tuple[object, ...], tuple[Compiled, Problems]] = {}
+        self._compiled: dict[Rule, tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
 
@@ -98,30 +98,33 @@ class Loader:
 
     def has_changed(self) -> bool:
         """Return whether any file has changed since it was read. Checks each file's status once."""
-        if any(read_stamp(path) != before for path, before in self._stamps.items()):
-            return True
-        return any(
-            isinstance(parsed, ParsedFile) and parsed.may_have_changed and self._differs(key)
-            for key, parsed in list(self._parsed.items())
-        )
+        return self._has_new_stamp() or any(map(self._differs, self._list_uncertain()))
 
     def is_surely_unchanged(self, most: int) -> bool:
         """Return whether the status of at most some files shows that none has changed."""
         if len(self._stamps) > most or len(self._parsed) > most:
             return False
-        for parsed in self._parsed.values():
-            if isinstance(parsed, ParsedFile) and parsed.may_have_changed:
-                return False
-        return all(read_stamp(path) == before for path, before in self._stamps.items())
+        return not self._list_uncertain() and not self._has_new_stamp()
 
-    def _differs(self, key: tuple[Path, str]) -> bool:
+    def _has_new_stamp(self) -> bool:
+        return any(read_stamp(path) != before for path, before in self._stamps.items())
+
+    def _list_uncertain(self) -> list[tuple[tuple[Path, str], ParsedFile]]:
+        """Return the parsed files that may have changed without a new stamp, with their keys."""
+        return [
+            (key, parsed)
+            for key, parsed in self._parsed.items()
+            if isinstance(parsed, ParsedFile) and parsed.may_have_changed
+        ]
+
+    def _differs(self, uncertain: tuple[tuple[Path, str], ParsedFile]) -> bool:
         """Return whether a file's contents have changed since it was parsed."""
-        known = self._parsed[key]
+        key, known = uncertain
         try:
             source = read_source(key[0], Workspace("/"), self.limit)
         except UnreadableError:
             return True
-        if isinstance(known, str) or hashlib.sha256(source.data).hexdigest() != known.hash:
+        if hashlib.sha256(source.data).hexdigest() != known.hash:
             return True
         self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
         return False
@@ -225,20 +228,8 @@ class Loader:
 
     def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
-        headings = rule.section.split(" > ")
-        heading = "" if rule.lead else headings[-1]
-        limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
-        limit = limiting[-1] if limiting else ""
-        key = (
-            rule.sentence,
-            heading,
-            headings[-1],
-            limit,
-            rule.hard,
-            rule.folder,
-            rule.enforce,
-            rule.content,
-        )
+        # The check does not depend on where the rule is in its file.
+        key = msgspec.structs.replace(rule, id="", path="", line=0)
         if key not in self._compiled:
             import hilum_checks
 
@@ -246,7 +237,7 @@ class Loader:
                 texts = [line.text for line in rule.enforce]
                 self._compiled[key] = hilum_checks.compile_lines(texts, folder=rule.folder)
             else:
-                self._compiled[key] = _compile_sentence(rule, heading, limit), []
+                self._compiled[key] = _compile_sentence(rule), []
         return self._compiled[key]
 
 
@@ -257,9 +248,13 @@ def _short_cells(rule: Rule) -> list[str]:
     return [value for value in values if 0 < len(value.split()) <= MAX_LEAD_WORDS // 2]
 
 
-def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
+def _compile_sentence(rule: Rule) -> Compiled:
     import hilum_checks
 
+    headings = rule.section.split(" > ")
+    heading = "" if rule.lead else headings[-1]
+    limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
+    limit = limiting[-1] if limiting else ""
     compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(
@@ -275,7 +270,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
     if limit and not is_order and not _repeats_order(rule, limit):
         shown = escape_name(limit)[:60]
         return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
-    return _narrow(enforced[0], rule.section.split(" > "))
+    return _narrow(enforced[0], headings)
 
 
 def _repeats_order(rule: Rule, limit: str) -> bool:

@@ -64,7 +64,7 @@ class Entry:
 
     def _compute_checksum(self) -> str:
         fields = [self.file, self.section, self.sentence, self.hash, *self.enforce, self.advice]
-        return _digest(fields)
+        return digest_fields(fields)
 
     def sign(self) -> Entry:
         """Return the entry with its checksum."""
@@ -104,12 +104,8 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     checksum: str = ""
 
 
-def hash_sentence(section: str, lead: str, content: str) -> str:
-    """Return the hash of a sentence, which changes with its text and the headings above it."""
-    return _digest([section, lead, " ".join(content.split())])
-
-
-def _digest(fields: Sequence[str]) -> str:
+def digest_fields(fields: Sequence[str]) -> str:
+    """Return the hash of some texts."""
     text = json.dumps(list(fields))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 

@@ -8,13 +8,13 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import UsageError, Workspace, config_folder
+from hilum import UsageError, config_folder
 from hilum.settings import load
 
 from hilum_rules.discovery import (
@@ -25,7 +25,6 @@ from hilum_rules.discovery import (
     find_paths,
     folders_between,
     guess_dialect,
-    is_folder,
 )
 from hilum_rules.nested_folders import find_nested_folders
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
@@ -98,7 +97,6 @@ class RuleStore:
         self._touched: dict[str, None] = {}
         self._stamps: dict[Path, Stamp | None] = {}
         self._slow_until = 0.0
-        self._specs: dict[tuple[str, ...], GitIgnoreSpec] = {}
 
     @cached_property
     def loader(self) -> Loader:
@@ -210,18 +208,14 @@ class RuleStore:
                 )
             finder.watched.append(Path(full).parent)
             for path in listed:
-                shown = self.paths.display(path)
-                dialect = guess_dialect(path)
-                anywhere = Workspace("/")
-                yield FoundFile(
-                    path, shown, dialect, anywhere, "user", name=path.stem, base=workspace
-                )
+                found = finder.describe(path, guess_dialect(path), "user", workspace)
+                yield found._replace(name=path.stem)
 
     def _is_skipped(self, found: FoundFile) -> bool:
         if not self.settings.skip:
             return False
         shown = re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
-        return self._spec(tuple(self.settings.skip)).match_file(shown)
+        return _make_spec(tuple(self.settings.skip)).match_file(shown)
 
     def reload(self) -> bool:
         """Load all files again as at the start; return whether the active rules changed."""
@@ -307,7 +301,7 @@ class RuleStore:
         """
         paths = list(paths)
         is_slow = time.monotonic() < self._slow_until
-        if is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting():
+        if is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting(self.snapshot.files):
             return False
         if any(next(self._new_folders(path), None) is not None for path in paths):
             return False
@@ -341,24 +335,25 @@ class RuleStore:
         for folder in (*reversed(inner.parents), inner):
             if not folder.parts or folder.parts[0] == ".git" or folder in self._nested:
                 continue
-            if is_folder(self.paths.workspace / folder):
+            full = self.paths.workspace / folder
+            if os.path.isdir(full) and not os.path.islink(full):
                 yield folder
 
     def _put_into_play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
         """Activate files that are used or whose globs match; return whether any were activated."""
         waiting = self._list_waiting(files)
         before = len(self._in_play)
-        for path in paths if waiting else ():
+        for path in paths:
             for file in waiting:
                 if path == file.path or self._matches(file, path):
                     self._in_play.add(file.path)
         return len(self._in_play) > before
 
-    def _list_waiting(self, files: Iterable[RulesFile] | None = None) -> list[RulesFile]:
-        """Return the files that become active when they are used; by default, of all files."""
+    def _list_waiting(self, files: Iterable[RulesFile]) -> list[RulesFile]:
+        """Return the files that become active when they are used."""
         return [
             file
-            for file in (self.snapshot.files if files is None else files)
+            for file in files
             if file.mode is not Mode.ALWAYS and file.path not in self._in_play
         ]
 
@@ -366,8 +361,8 @@ class RuleStore:
         """Activate files that a text names as ``@name``; return whether any were activated."""
         words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
         names = {word.rstrip(".,:;!?)") for word in words}
-        waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS]
-        named = {file.path for file in waiting if names & _names(file)} - self._in_play
+        waiting = self._list_waiting(self.snapshot.files)
+        named = {file.path for file in waiting if names & _names(file)}
         if named:
             self._in_play |= named
             self.snapshot = self._with_bundle(self.snapshot)
@@ -381,15 +376,8 @@ class RuleStore:
             return False
         from hilum_rules.front_matter import gitignore_patterns
 
-        spec = self._spec(tuple(gitignore_patterns(file.globs)))
+        spec = _make_spec(tuple(gitignore_patterns(file.globs)))
         return spec.match_file(full.relative_to(file.base).as_posix())
-
-    def _spec(self, patterns: tuple[str, ...]) -> GitIgnoreSpec:
-        if patterns not in self._specs:
-            from pathspec import GitIgnoreSpec
-
-            self._specs[patterns] = GitIgnoreSpec.from_lines(patterns)
-        return self._specs[patterns]
 
     def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with its active files and their rules filled in."""
@@ -403,6 +391,13 @@ class RuleStore:
         rules = tuple(rule for file in active for rule in file.rules)
         bundle = Bundle(rules, digest, snapshot.problems)
         return msgspec.structs.replace(snapshot, active=active, bundle=bundle)
+
+
+@lru_cache(1_000)
+def _make_spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(patterns)
 
 
 def _hide_sentences(file: RulesFile) -> RulesFile:

@@ -207,11 +207,10 @@ class Rules:
             return
         old = {file.path: file.source_hash for file in before.active}
         new = {file.path: file.source_hash for file in now.active}
-        changed = [path for path, _ in new.items() - old.items() if path in old]
         self.session.note(
             "rules.policy_reload",
             cause=cause,
-            files=[path for path in new if path in changed],
+            files=[path for path, digest in new.items() if old.get(path, digest) != digest],
             added_files=[path for path in new if path not in old],
             removed_files=[path for path in old if path not in new],
             added=_describe_missing(now.bundle, before.bundle),

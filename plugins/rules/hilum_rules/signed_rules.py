@@ -12,7 +12,7 @@ from hilum_checks import Check, compile_lines
 from hilum_checks.model import Tools
 
 from hilum_rules.discovery import WorkspacePaths
-from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock
+from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
 from hilum_rules.parsed_file import digest_text
 from hilum_rules.rule import WORKSPACE, Problem, Rule, RulesFile, RuleType
 
@@ -64,8 +64,11 @@ class Locks:
 
 
 def hash_rule(rule: Rule) -> str:
-    """Return the hash that identifies a rule in a lock."""
-    return hash_sentence(rule.section, rule.lead, rule.content)
+    """Return the hash that identifies a rule in a lock.
+
+    It changes with the rule's text and the headings above it.
+    """
+    return digest_fields([rule.section, rule.lead, " ".join(rule.content.split())])
 
 
 def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile], list[Problem]]:
@@ -80,11 +83,9 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     """
     signer = _Signer(locks)
     signed = [signer.sign_file(file) for file in files]
-    for lock in (locks.project, locks.user):
+    for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
         signer.problems += [Problem(lock.shown, line, text) for line, text in lock.mistakes]
-    origins = ((locks.project, "project"), (locks.user, "user"))
-    for lock, origin in origins:
         if lock.broken:
             signed.append(_make_broken_file(lock, origin))
         if lock.is_unreadable:
