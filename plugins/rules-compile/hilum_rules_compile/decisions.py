@@ -12,9 +12,9 @@ from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, LockFile
 from hilum_rules.rule import Problem, Rule, RulesFile
-from hilum_rules.signed_rules import Locks, find_stale, hash_rule
+from hilum_rules.signed_rules import Locks, hash_rule
 
-from hilum_rules_compile.lock_writing import make_entry, replace_entries, write_lock
+from hilum_rules_compile.lock_writing import find_stale, make_entry, replace_entries, write_lock
 from hilum_rules_compile.past_calls import Trial
 from hilum_rules_compile.proposal import Proposal, Verified
 from hilum_rules_compile.proposal_cache import forget_proposals

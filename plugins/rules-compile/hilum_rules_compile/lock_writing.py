@@ -13,8 +13,8 @@ from hilum.errors import HilumError
 from hilum_rules.atomic_files import replace_file
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import TABLE, Entry, LockFile
-from hilum_rules.rule import Rule
-from hilum_rules.signed_rules import hash_rule
+from hilum_rules.rule import Rule, RulesFile
+from hilum_rules.signed_rules import Locks, Signer, hash_rule
 
 MAX_REASON = 400
 """Maximum length of the reason why a sentence stays advice."""
@@ -36,6 +36,20 @@ def make_entry(rule: Rule, file: str, enforce: Iterable[str] = (), advice: str =
     # The reason may come from a model: one line of visible characters of a limited length.
     reason = escape_name(" ".join(advice.split()))[:MAX_REASON]
     return Entry(file, rule.section, rule.sentence, hash_rule(rule), tuple(enforce), reason)
+
+
+def find_stale(files: Iterable[RulesFile], locks: Locks, lock: LockFile) -> list[Entry]:
+    """Return the entries of a lock whose sentences are not in their files any more.
+
+    Args:
+        files: The rules files.
+        locks: The locks.
+        lock: One of them.
+    """
+    signer = Signer(locks)
+    for file in files:
+        signer.sign_file(file)
+    return [entry for entry in lock.entries if signer.is_stale(entry)]
 
 
 def replace_entries(lock: LockFile, new: Iterable[Entry], stale: Iterable[Entry] = ()) -> LockFile:

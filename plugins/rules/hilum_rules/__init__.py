@@ -39,24 +39,15 @@ __all__ = [
 
 # No call runs unless the session plugin provides these hooks.
 gates = ("check_answer", "check_result", "on_tool_call")
-_MODULES = {
-    "Bundle": "rule",
-    "Enforce": "rule",
-    "Mode": "rule",
-    "Problem": "rule",
-    "Rule": "rule",
-    "RuleType": "rule",
-    "Rules": "session_rules",
-    "RulesFile": "rule",
-    "load_rules": "loading",
-    "open_store": "rule_store",
-}
+# The modules of the public names; those of the others are in ``rule``.
+_MODULES = {"Rules": "session_rules", "load_rules": "loading", "open_store": "rule_store"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"hilum_rules.{_MODULES[name]}"), name)
+    module = import_module(f"hilum_rules.{_MODULES.get(name, 'rule')}")
+    value = getattr(module, name)
     # Python does not call ``__getattr__`` again for a name that is in the module.
     globals()[name] = value
     return value

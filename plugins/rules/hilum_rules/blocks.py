@@ -22,6 +22,7 @@ BlockKind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 # No regular expression examines a part of a line twice (``*+`` does not backtrack), because a line
 # may be as long as the whole file.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
+_CLOSING_MARKS = re.compile(r"(?:^|(?<=[ \t]))#++$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
 _ITEM = re.compile(
@@ -276,11 +277,7 @@ class _Splitter:
 
 def _heading_text(text: str) -> str:
     """Return the text of a heading without optional closing marks: ``## Title ##``."""
-    text = text.strip()
-    unclosed = text.rstrip("#")
-    if not unclosed or unclosed[-1] in " \t":
-        return unclosed.rstrip()
-    return text
+    return _CLOSING_MARKS.sub("", text.strip()).rstrip()
 
 
 def _unquote(line: str, depth: int = 99) -> str:

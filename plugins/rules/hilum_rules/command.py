@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 
 from hilum_rules.binding import find_undecided
 from hilum_rules.project_data import find_proposed
-from hilum_rules.rule import Problem, Rule, RulesFile
+from hilum_rules.rule import Rule, RulesFile
 from hilum_rules.rule_list import (
     STATES,
     RuleList,
@@ -175,26 +175,18 @@ def _run_check(options: argparse.Namespace) -> int:
     file = load_rules(
         Path(os.path.expanduser(options.workspace)) / Path(os.path.expanduser(options.what))
     )
-    rules = RuleList(Snapshot())
-    numbered = [
-        (f"1.{index}", rule, rules.state_of(rule)) for index, rule in enumerate(file.rules, 1)
-    ]
+    snapshot = Snapshot(files=(file,), problems=file.problems, numbers={file.path: 1})
+    rules = RuleList(snapshot)
     if options.json:
-        say_json(
-            {
-                "file": _file_data(1, file),
-                "rules": [
-                    _rule_data(number, file, rule, state) for number, rule, state in numbered
-                ],
-                "problems": _problems_data(file.problems),
-            }
-        )
+        data = _list_data(rules)
+        del data["source_hash"], data["files"]
+        say_json({"file": _file_data(1, file), **data})
     else:
         lines = wrap(
-            f"{file.path}: {count(len(numbered), 'rule')} ({describe_file(file)})", "", "  "
+            f"{file.path}: {count(len(file.rules), 'rule')} ({describe_file(file)})", "", "  "
         )
-        for number, rule, state in numbered:
-            lines += format_rule(number, rule, state)
+        for number, _, rule in snapshot.numbered():
+            lines += format_rule(number, rule, rules.state_of(rule))
         print_lines([*lines, *format_problems(file.problems)])
     return 1 if file.problems else 0
 
@@ -216,7 +208,7 @@ def _list_data(rules: RuleList) -> dict[str, Any]:
             for number, file, rule in snapshot.numbered()
             if not rules.shown or rules.state_of(rule) in rules.shown
         ],
-        "problems": _problems_data(snapshot.problems),
+        "problems": [msgspec.structs.asdict(problem) for problem in snapshot.problems],
     }
 
 
@@ -256,7 +248,3 @@ def _rule_data(number: str, file: RulesFile, rule: Rule, state: str) -> dict[str
         "why": rule.why,
         "enforce": [line.text for line in rule.enforce],
     }
-
-
-def _problems_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    return [msgspec.structs.asdict(problem) for problem in problems]

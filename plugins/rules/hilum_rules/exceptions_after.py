@@ -61,7 +61,7 @@ def _find_limited(rules: Sequence[Rule], at: int) -> Iterator[int]:
 def _find_list_before(rules: Sequence[Rule], at: int) -> Iterator[int]:
     """Yield the positions of the list, the sentence or the outer item before a text."""
     rule = rules[at]
-    for number in range(at - 1, max(at - MAX_LOOKED_AT, -1), -1):
+    for number in _positions_before(at):
         other = rules[number]
         if (other.path, other.section) != (rule.path, rule.section):
             return
@@ -80,7 +80,7 @@ def _find_section_before(rules: Sequence[Rule], at: int) -> Iterator[int]:
     """Yield the positions of the rules in the section before a section with exceptions."""
     rule = rules[at]
     before = ""
-    for number in range(at - 1, max(at - MAX_LOOKED_AT, -1), -1):
+    for number in _positions_before(at):
         other = rules[number]
         if other.path != rule.path:
             return
@@ -90,3 +90,7 @@ def _find_section_before(rules: Sequence[Rule], at: int) -> Iterator[int]:
         if other.section != before:
             return
         yield number
+
+
+def _positions_before(at: int) -> range:
+    return range(at - 1, max(at - MAX_LOOKED_AT, -1), -1)

@@ -21,10 +21,10 @@ _FIELDS = {
     "windsurf": ("trigger", "globs", "description"),
     "kiro": ("inclusion", "fileMatchPattern", "name", "description"),
 }
-# Fields with patterns, beginning with those that take precedence; fields that are true or false;
+# Fields with patterns, beginning with those that take precedence; the field that is true or false;
 # and fields that name a mode. The others are texts.
 _PATTERNS = ("applyTo", "fileMatchPattern", "paths", "globs")
-_SWITCHES = ("alwaysApply",)
+_SWITCH = "alwaysApply"
 _NAMING = {"windsurf": "trigger", "kiro": "inclusion"}
 # The modes that a word in the front matter names, in lower case.
 _MODES = {
@@ -36,7 +36,7 @@ _MODES = {
 }
 _EVERYWHERE = frozenset(("*", "**", "**/*", "**/**", "/**"))
 # Other agents write these values without quotes, although YAML requires quotes.
-_UNQUOTED = ("description", *_SWITCHES, *_PATTERNS)
+_UNQUOTED = ("description", _SWITCH, *_PATTERNS)
 MIN_SIMILARITY = 0.75
 """Minimum similarity, from 0 to 1, for an unknown field to count as a misspelling of a known
 one."""
@@ -131,7 +131,7 @@ def _find_mode(document: Document, dialect: str) -> tuple[Mode, tuple[str, ...]]
         mode = _MODES.get(text(document, _NAMING[dialect]).casefold())
         if mode is not None:
             return mode, ()
-    is_always = "alwaysApply" in names and flag(document, "alwaysApply")
+    is_always = _SWITCH in names and flag(document, _SWITCH)
     if is_always or (dialect == "instructions" and _EVERYWHERE.intersection(patterns)):
         return Mode.ALWAYS, patterns
     if patterns:
@@ -153,7 +153,7 @@ def _explain_odd_value(document: Document, name: str) -> str:
     value = document.fields.get(name)
     written = text(document, name)
     shown = repr(written[:40])
-    if name in _SWITCHES:
+    if name == _SWITCH:
         is_odd = written and flag(document, name) is None
         return f"{shown}, expected true or false; it is read as false." if is_odd else ""
     if name not in _PATTERNS:

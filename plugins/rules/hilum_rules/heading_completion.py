@@ -68,11 +68,9 @@ def _find_verb(heading: str) -> str:
 def _list_commands(content: str) -> str:
     """Return the commands of the first code block, as names; empty if there are none or too many."""
     found = _FENCE.search(f"\n{content}")
-    lines = (
-        [re.sub(r"(?:^|\s+)#.*", "", line).strip() for line in found[1].splitlines()]
-        if found
-        else []
-    )
+    if found is None:
+        return ""
+    lines = [re.sub(r"(?:^|\s+)#.*", "", line).strip() for line in found[1].splitlines()]
     commands = [part.strip() for line in lines if line for part in line.split("&&")]
     return ", ".join(f"`{each}`" for each in commands) if len(commands) <= MAX_COMMANDS else ""
 

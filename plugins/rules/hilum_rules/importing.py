@@ -107,9 +107,7 @@ class ImportResolver:
                 self._read.setdefault(key, []).append((found.folder, found.shown))
         return ""
 
-    def resolve(
-        self, parsed: ParsedFile, found: FoundFile, is_always: bool = True
-    ) -> list[PlacedDraft]:
+    def resolve(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> list[PlacedDraft]:
         """Return the drafts of a file, with the drafts of imported files inserted at their imports.
 
         Args:

@@ -159,7 +159,7 @@ class Loader:
             )
             drafts = [PlacedDraft(draft, shown, ()) for draft in parsed.drafts]
             resolver = ImportResolver(self.paths, self.allowed, self.parse)
-            file = self._make_file(_empty_file(found), found, parsed, drafts, resolver)
+            file = self._make_file(found, parsed, drafts, resolver)
             files.append(msgspec.structs.replace(file, real=None, sources=()))
         return files
 
@@ -176,11 +176,10 @@ class Loader:
             problem = Problem(found.shown, 0, message)
             return msgspec.structs.replace(empty, problems=(problem,), source_hash=parsed.hash)
         drafts = resolver.resolve(parsed, found, is_always)
-        return self._make_file(empty, found, parsed, drafts, resolver)
+        return self._make_file(found, parsed, drafts, resolver)
 
     def _make_file(
         self,
-        empty: RulesFile,
         found: FoundFile,
         parsed: ParsedFile,
         drafts: list[PlacedDraft],
@@ -195,7 +194,7 @@ class Loader:
         if not (rules or problems or resolver.problems or resolver.skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
         return msgspec.structs.replace(
-            empty,
+            _empty_file(found),
             mode=parsed.front_matter.mode,
             globs=parsed.front_matter.globs,
             description=parsed.front_matter.description,

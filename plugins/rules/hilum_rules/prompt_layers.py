@@ -87,7 +87,8 @@ def _format_file(file: RulesFile, number: int, limit: int) -> str:
             part.append(_format_section(section, title))
         if rule.lead != lead:
             lead = rule.lead
-            part += [lead] if lead else []
+            if lead:
+                part.append(lead)
         part.append(_format_rule(f"{number}.{index}", rule))
         # One for the newline.
         size += sum(len(line.encode()) + 1 for line in part)

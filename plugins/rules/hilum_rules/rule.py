@@ -171,9 +171,7 @@ class Bundle(msgspec.Struct, frozen=True):
     Attributes:
         rules: The rules.
         source_hash: SHA-256 of all sources, in hexadecimal.
-        problems: The parts of files that hilum might not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()
     source_hash: str = ""
-    problems: tuple[Problem, ...] = ()

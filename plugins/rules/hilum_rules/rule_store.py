@@ -389,8 +389,7 @@ class RuleStore:
         hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
         digest = hashlib.sha256(hashes.encode()).hexdigest()
         rules = tuple(rule for file in active for rule in file.rules)
-        bundle = Bundle(rules, digest, snapshot.problems)
-        return msgspec.structs.replace(snapshot, active=active, bundle=bundle)
+        return msgspec.structs.replace(snapshot, active=active, bundle=Bundle(rules, digest))
 
 
 @lru_cache(1_000)

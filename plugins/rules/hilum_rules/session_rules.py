@@ -348,8 +348,11 @@ class Rules:
     def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the user before an agent rewrites or replaces the rules that restrict it."""
         root = self.session.workspace.root
-        sources = [path for path in self._store.enforced_sources() if path.is_relative_to(root)]
-        paths = [path.relative_to(root).as_posix() for path in sources]
+        paths = [
+            path.relative_to(root).as_posix()
+            for path in self._store.enforced_sources()
+            if path.is_relative_to(root)
+        ]
         rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
         if not rewrite:
             return None
@@ -440,8 +443,11 @@ class Rules:
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
     """Describe the rules in ``bundle`` that are not in ``other``."""
     known = {rule.id for rule in other.rules}
-    missing = [rule for rule in bundle.rules if rule.id not in known]
-    return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]
+    return [
+        f"{rule.path}:{rule.line}: {rule.sentence[:160]}"
+        for rule in bundle.rules
+        if rule.id not in known
+    ]
 
 
 def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
@@ -473,6 +479,7 @@ def _known_files(agent: Agent) -> list[str]:
     conversation = agent.conversation
     texts = {layer.name: layer.text for layer in conversation.frozen.layers}
     texts |= conversation.told
-    seen = [name for name, text in texts.items() if text and name.startswith(LAYER)]
-    names = [name.removeprefix(LAYER) for name in seen]
+    names = [
+        name.removeprefix(LAYER) for name, text in texts.items() if text and name.startswith(LAYER)
+    ]
     return [name for name in names if not name.startswith(("/", "~", "..", "settings:"))]

@@ -81,7 +81,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
         files: The rules files.
         locks: The locks.
     """
-    signer = _Signer(locks)
+    signer = Signer(locks)
     signed = [signer.sign_file(file) for file in files]
     for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
@@ -93,21 +93,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     return signed, signer.problems
 
 
-def find_stale(files: Iterable[RulesFile], locks: Locks, lock: LockFile) -> list[Entry]:
-    """Return the entries of a lock whose sentences are not in their files any more.
-
-    Args:
-        files: The rules files.
-        locks: The locks.
-        lock: One of them.
-    """
-    signer = _Signer(locks)
-    for file in files:
-        signer.sign_file(file)
-    return [entry for entry in lock.entries if signer.is_stale(entry)]
-
-
-class _Signer:
+class Signer:
     """Applies the entries of locks to rules, and collects the problems.
 
     Attributes:
@@ -137,8 +123,7 @@ class _Signer:
     def _sign_rule(self, rule: Rule, origin: str, lock: LockFile) -> Rule:
         name = self.locks.name_file(rule.path, origin)
         self._files.add(name)
-        entries = list(self._find(rule, name, lock))
-        for entry in entries:
+        for entry in self._find(rule, name, lock):
             rule = self._apply(rule, entry, lock)
         return rule
 
