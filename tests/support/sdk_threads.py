@@ -10,8 +10,13 @@ def join_sdk_threads(timeout=10.0):
     By itself, the SDK would try for 30 seconds.
     """
     deadline = time.monotonic() + timeout
-    for thread in _find():
-        thread.join(max(0.0, deadline - time.monotonic()))
+    while (threads := _find()) and time.monotonic() < deadline:
+        for thread in threads:
+            # Listed threads may not have started yet: they cannot be joined, and nothing reports it.
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+            else:
+                time.sleep(0.01)
     return _find()
 
 

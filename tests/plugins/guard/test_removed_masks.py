@@ -48,7 +48,9 @@ async def wait_for(path: Path) -> None:
 
 @pytest.mark.parametrize("removed", ["all", "one"])
 @pytest.mark.parametrize("spares", [0, 8])
-async def test_commands_go_on(tmp_path: Path, removed: str, spares: int) -> None:
+async def test_commands_go_on(
+    tmp_path: Path, removed: str, spares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before, between and during commands, with and without spare sandboxes."""
     settings = {"guard": {"spare_sandboxes": spares}}
     async with open_bench(
@@ -56,7 +58,15 @@ async def test_commands_go_on(tmp_path: Path, removed: str, spares: int) -> None
     ) as bench:
         root = bench.workspace
         await trio.run_process(["git", "init", "-q", str(root)])
-        box = bench.session.plugin(Guard).sandbox
+        watcher = bench.session.plugin(Guard).sandbox.watch
+        looks: list[list[str]] = []
+        find_replaced = watcher.replaced
+
+        def count_look() -> list[str]:
+            looks.append(find_replaced())
+            return looks[-1]
+
+        monkeypatch.setattr(watcher, "replaced", count_look)
 
         def clean() -> None:
             if removed == "all":
@@ -68,9 +78,11 @@ async def test_commands_go_on(tmp_path: Path, removed: str, spares: int) -> None
         async def clean_during_a_command() -> None:
             await wait_for(root / "step1")
             clean()
-            # The command ends only after the watcher has noticed it.
+            # The command ends only after the watcher has looked, which may have begun a look before.
+            # Whether it finds a gap or a new mask depends on whether a spare was built meanwhile.
+            before = len(looks)
             with trio.fail_after(60):
-                while box.watch._mounted.get(str(root / ".cursor")):  # noqa: ASYNC110
+                while len(looks) < before + 2:  # noqa: ASYNC110
                     await trio.sleep(0.01)
             (root / "step2").touch()
 
@@ -110,7 +122,10 @@ async def test_a_command_that_runs_on_cannot_fill_the_gap(tmp_path: Path) -> Non
 
 
 def test_a_removed_mask_is_no_replaced_file(tmp_path: Path) -> None:
-    """But another folder in its place is one, and is new to the next check."""
+    """But a folder with content in its place is one, and is new to the next check.
+
+    An empty folder is what a sandbox creates in order to mount on it. What appears in it is new.
+    """
     root = tmp_path.resolve()
     mask = root / ".cursor"
 
@@ -123,7 +138,15 @@ def test_a_removed_mask_is_no_replaced_file(tmp_path: Path) -> None:
     mask.rmdir()
     assert watch.replaced() == []
     mask.mkdir()
+    (mask / "mcp.json").write_text("{}")
     assert watch.replaced() == [str(mask)]
+    assert "was written by a command" in watch.check()[0]
+    shutil.rmtree(root / ".cursor.quarantined")
+    watch.begin(put_masks)
+    mask.rmdir()
+    mask.mkdir()
+    assert (watch.replaced(), watch.check()) == ([], [])
+    (mask / "mcp.json").write_text("{}")
     assert "was written by a command" in watch.check()[0]
     shutil.rmtree(root / ".cursor.quarantined")
     watch.begin(put_masks)

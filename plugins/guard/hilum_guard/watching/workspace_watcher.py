@@ -335,19 +335,26 @@ class WorkspaceWatcher:
         """Return protected paths that another file replaced, which sandboxes no longer protect.
 
         A mask that was removed is not among them: it contained nothing, and whatever appears at its
-        path is new, so the next check makes it inert.
+        path is new, so the next check makes it inert. Nor is one that was created again, because a
+        sandbox that is being built creates the paths on which it mounts: what appears in it is new.
         """
         with self._lock:
             found = []
+            created = []
             for path, before in self._mounted.items():
                 now = read_inode(path)
                 if now == before:
                     continue
                 self._mounted[path] = now
-                if now or path not in self._masks:
+                if path not in self._masks:
                     found.append(path)
-                else:
+                elif not now:
                     self._known = {entry for entry in self._known if entry.path != path}
+                elif is_empty(path) and not os.path.islink(path):
+                    created.append(path)
+                else:
+                    found.append(path)
+            self._add_late_masks(created)
             return found
 
     def close(self) -> None:
