@@ -209,6 +209,10 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
+# `*.key`, `.DS_Store`, `.venv/`.
+_LISTED_FILE = re.compile(r"\*?\.[\w-]+/?")
+
+
 def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     """Read "never commit ⟦0⟧": files that must not be added to a commit by their names."""
     known = f"{_FILES}|changes|artifacts|data|documentation"
@@ -216,7 +220,10 @@ def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     is_named = bool(clause.nouns & {"file", "folder"} or clause.places)
     if not is_plain or scope.folder != WORKSPACE:
         return None
-    if not all(quoted_names.is_path(name, named=is_named) for name in clause.names):
+    others = [name for name in clause.names if not quoted_names.is_path(name, named=is_named)]
+    # Next to `.env`, `.session` and `*.key` are files too. Alone, `.only` may be code.
+    is_list = len(others) < len(clause.names) or any(name.endswith("/") for name in clause.names)
+    if others and not (is_list and all(map(_LISTED_FILE.fullmatch, others))):
         return None
     words: list[str] = []
     for pattern in _patterns(clause.names, scope):

@@ -495,6 +495,10 @@ def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``never commit unless the user asks for a commit``."""
     same = {token.word for token in chunks[0]} | {"it", "commands", "other"}
+    # "Never `git push` without an instruction to push".
+    same |= {token.word.removeprefix("git ") for token in chunks[0] if token.role == "name"}
+    if chunks[1][0].word == "to":
+        chunks = [chunks[0], chunks[1][1:]]
     if any(token.word not in same for token in chunks[1]):
         return ()
     return _act("ask", 0)(chunks, scope)
@@ -528,6 +532,8 @@ FORMS: dict[str, Reader] = {
     "NOT * WITHOUT ASK": _act("ask", 0),
     "NOT * UNLESS ASK": _act("ask", 0),
     "NOT * UNLESS ASK *": _read_unless,
+    # Never push without an instruction to push.
+    "NOT * WITHOUT ASK *": _read_unless,
     "AVOID * WITHOUT ASK": _act("ask", 0),
     "AVOID * UNLESS ASK": _act("ask", 0),
     "* NOT WITHOUT ASK": _act("ask", 0),
@@ -537,6 +543,9 @@ FORMS: dict[str, Reader] = {
     "NOT * WHEN *": _read_option_at,
     "NOT * UNASKED": _act("ask", 0),
     "NOT UNASKED *": _act("ask", 0),
+    # Never auto-commit without approval.
+    "NOT UNASKED * WITHOUT ASK": _act("ask", 0),
+    "NOT UNASKED * UNLESS ASK": _act("ask", 0),
     "* NOT * WITHOUT ASK": _act("ask", 1, 0),
     "* NOT * UNLESS ASK": _act("ask", 1, 0),
     "* NOT UNASKED *": _act("ask", 1, 0),

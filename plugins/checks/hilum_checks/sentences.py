@@ -133,6 +133,7 @@ def _read(text: str, names: list[str]) -> Sentence:
     head = _SOURCE.sub(r"\1", head)
     head = _WORKING.sub("commit to ", head)
     head = _KEPT_OUT.sub(r"never commit \1", head)
+    head = _UNCOMMITTED.sub(r"never commit \1", head)
     # "Never edit generated files such as ⟦0⟧" names some of them.
     if re.search(r"\b(?:never|not|don't|no)\b", head):
         head = re.sub(r",? (?:such as|like|including) (?=⟦)", " ", head)
@@ -211,7 +212,14 @@ _SOURCE = re.compile(
 )
 # "Keep ⟦0⟧ out of version control".
 _KEPT_OUT = re.compile(
-    r"\bkeep ([^,;]*⟦\d+⟧[^,;]*) out of (?:the )?(?:git|version control|source control|commits)\b"
+    r"\bkeep ([^,;]*⟦\d+⟧[^,;]*) (?:untracked(?=[ .!]*$)"
+    r"|out of (?:the )?(?:git|version control|source control|commits)\b)"
+)
+# "⟦0⟧ is generated and must not be committed". "⟦0⟧ is not committed" only says what is.
+_UNCOMMITTED = re.compile(
+    r"^(?:the )?(?:files? |folder |directory )?(⟦\d+⟧(?:(?:, and|,| and) ⟦\d+⟧)*)(?: files?)?"
+    r"(?: (?:is|are) (?:(?:auto-?)?generated|\.?git-?ignored),?(?: and|(?= must)))?"
+    r" (?:(?:must|should) (?:not|never) be|(?<=and )never) committed[ .!]*$"
 )
 # "Never work on `main`" is about commits.
 _WORKING = re.compile(

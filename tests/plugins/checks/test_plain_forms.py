@@ -233,6 +233,10 @@ ENFORCED = {
     "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command `git push --force`",
     # files, imports and words around them
     "Keep `.env` files out of git.": "refuses the command `git add * .env`",
+    "Keep `.env` untracked.": "refuses the command `git add * .env`",
+    "`src/version.py` is generated and must not be committed.": "refuses the command `git add * src/version.py`",
+    "`.env` files are gitignored and never committed": "refuses the command `git add * .env`",
+    "Never commit `.env`, `.session`, `*.cookies`, or `.venv/`.": "refuses the command `git add * .env`",
     "Do NOT commit Markdown files (`.md` files)": "refuses the command `git add * *.md`",
     "Never edit lock files by hand.": "refuses writing",
     "Never edit snapshots by hand.": "refuses writing *.snap",
@@ -253,6 +257,8 @@ ENFORCED = {
     "Never push before I approve.": "asks before the command `git push`",
     "Do not commit unless directed.": "asks before the command `git commit`",
     "Never push without approval in this chat.": "asks before the command `git push`",
+    "Never auto-commit or push without confirmation": "asks before the command `git commit`",
+    "Never `git push` without an explicit instruction to push.": "asks before the command `git push`",
     "Do not generate documentation unless asked.": "asks before creating *.md",
     # other sentences that limit nothing
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
@@ -260,6 +266,12 @@ ENFORCED = {
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
 }  # fmt: skip
 ADVICE = """Never run `npx prisma generate` standalone.
+Never commit `.only`.
+`dist/` is generated and not committed.
+`dist/` is built in CI and must not be committed by hand.
+Never push without an instruction to deploy.
+Never push without approval to `main`.
+Keep `app.py` untracked by the profiler.
 Never run `git reset --hard` on VPS without backing up `a.db` first
 Do not run `npm run dev` in `web/`.
 Never amend commits after hook failures
