@@ -32,6 +32,7 @@ FILES = {
     "push.sh": "set -e\ngit push\n",
     "tool": "#!/bin/sh\nexec git push\n",
     "quiet.sh": "git status\n",
+    "wrap.sh": "#!/bin/sh\nset -e\n\"$@\"\n",
 }  # fmt: skip
 
 
@@ -174,6 +175,23 @@ BY_ANOTHER_NAME = [
     ("tar xf a.tar; sh z.sh", "maybe"),
     ("tar xf a.tar -C out; out/z", "maybe"),
     ("echo x > Makefile; make", "maybe"),
+    ("sed -i 's/^all:/all: deploy/' Makefile && make", "maybe"),
+    ("sed --in-place -e 1d ./Makefile; gmake test", "maybe"),
+    ("cp other Makefile && make", "maybe"),
+    ("sed -i 1d other.mk; make -f other.mk", "maybe"),
+    ("sed -i 1d other.mk; make --file=./other.mk", "maybe"),
+    ("perl -pi -e s/a/b/ package.json && npm test", "maybe"),
+    ("sed -n 1,20p Makefile && make test", ""),
+    ("jq .scripts package.json && npm test", ""),
+    ("cat Makefile && make", ""),
+    ("sed -i 1d a.py && make test", ""),
+    # scripts that run their arguments
+    ("./wrap.sh git push origin main", "yes"),
+    ("sh -e wrap.sh --quiet git push", "yes"),
+    (". ./wrap.sh git push", "yes"),
+    ("./wrap.sh ./wrap.sh git push", "yes"),
+    ("./wrap.sh make status", ""),
+    ("./quiet.sh git push", ""),
     ("make -f- x <<< $'x:\\n\\tgit push origin main'", "yes"),
     ("printf 'git status' > z.sh; sh z.sh", ""),
     ("chmod +x quiet.sh && ./quiet.sh", ""),

@@ -15,11 +15,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_reader import ShellReader
 from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable, Word
 from hilum_guard.commands.started_commands import NPM_FOLDER_OPTIONS, NPM_SYNTAX
@@ -37,7 +38,6 @@ from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
     from hilum_guard.commands.path_checks import PathChecker
-    from hilum_guard.commands.shell_commands import ParsedCommand
 
 MAX_BYTES = 200_000
 # Scripts may run scripts; only rules that ask or deny apply to the inner scripts' commands.
@@ -48,6 +48,8 @@ MAX_GOALS = 1_000
 # `make` variables may refer to other variables and to themselves.
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
+# The parameters by which a shell script may run its arguments as a command.
+_ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
 _NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
 _SCRIPT_RUNNERS = ("npm-run-all", "npm-run-all2", "run-s", "run-p")
 _NPM_RUN = frozenset("run run-script rum urn".split())
@@ -97,6 +99,7 @@ class _Text(NamedTuple):
         recipe: Whether the text is a recipe or an npm script.
         unread: A text that describes the file if it cannot be read or is in another language.
         path: The file, if all of it is shell text.
+        arguments: The arguments of a script that uses its arguments.
     """
 
     text: str
@@ -104,6 +107,7 @@ class _Text(NamedTuple):
     recipe: bool = False
     unread: str = ""
     path: str = ""
+    arguments: tuple[Word, ...] = ()
 
 
 class _Rule(NamedTuple):
@@ -193,6 +197,10 @@ def _read_text(text: _Text, checker: PathChecker) -> Scripts:
             reader.add_unknown()
         # What follows the unreadable part runs as well, so each statement is read separately.
         readers += _read_statements(text, checker)
+    if text.arguments:
+        # Which of them the script runs is known only at run time. Options may come first.
+        operands = dropwhile(lambda word: word.value.startswith("-"), text.arguments)
+        reader.read_inner(ParsedCommand((), cwds=(text.folder,)), tuple(operands))
     found = []
     for each in readers:
         for command in each.commands:
@@ -228,9 +236,11 @@ def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
         if name in SHELLS or name in (".", "source"):
             script = _get_shell_script(command, name)
             if script:
-                yield from _read_script(os.path.join(cwd, script), cwd)
+                arguments = _words_after(script, command.words)
+                yield from _read_script(os.path.join(cwd, script), cwd, arguments)
         elif "/" in program:
-            yield from _read_script(os.path.join(cwd, os.path.expanduser(program)), cwd)
+            path = os.path.join(cwd, os.path.expanduser(program))
+            yield from _read_script(path, cwd, command.words[1:])
         elif name in _NPM:
             yield from _find_npm_scripts(command, cwd)
         elif name in MAKES or name == "just":
@@ -266,14 +276,21 @@ def _load(path: str) -> str | None:
         return None
 
 
-def _read_script(path: str, cwd: str) -> Iterator[_Text]:
+def _words_after(value: str, words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return the words after the first one with a value; none if no word has it."""
+    rest = dropwhile(lambda word: word.value != value, words)
+    return tuple(islice(rest, 1, None))
+
+
+def _read_script(path: str, cwd: str, arguments: Sequence[Word] = ()) -> Iterator[_Text]:
     # Installed programs are judged by their names.
     if path.startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/")):
         return
     text = _load(path)
     # Shells run a file without a shebang line as a shell script.
     if text is not None and (_SHEBANG.match(text) or not text.startswith("#!")):
-        yield _Text(text, cwd, path=path)
+        used = tuple(arguments) if _ARGUMENTS.search(text) else ()
+        yield _Text(text, cwd, path=path, arguments=used)
         return
     yield from _find_unread([path], cwd)
 
