@@ -175,7 +175,10 @@ REWRITE_HISTORY = (*FORCE_PUSH, *phrases("git filter-branch|git filter-repo"))
 COMMENT = phrases("gh issue comment|gh pr comment|gh pr review|glab issue note|glab mr note")
 GITHUB_RELEASE = phrases("gh release create|glab release create")
 CLONE = phrases("git clone|gh repo clone")
-BRANCH = phrases("git checkout -b|git checkout -B|git switch -c|git switch -C")
+BRANCH = phrases(
+    "git checkout -b|git checkout -B|git switch -c|git switch -C|git checkout --orphan"
+    "|git switch --orphan|git worktree add -b|git worktree add -B|git stash branch"
+)
 WORKTREE = phrases("git worktree add")
 DEV_SERVER = phrases(
     "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"

@@ -61,6 +61,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Makefile": MAKEFILE,
         "package.json": json.dumps({"scripts": SCRIPTS}),
         "justfile": JUSTFILE,
+        "run.sh": '#!/bin/sh\nset -e\n"$@"\n',
     }
     for name, text in files.items():
         (root / name).write_text(text)
@@ -94,6 +95,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PUSH, "npx npm-run-all 'g*'"),
         (DEPLOY, "cd missing; make -C .. again"),
         (PUBLISH, "npm stage publish"),
+        (DEPLOY, "./run.sh make deploy"), (PUSH, "sh run.sh --quiet git push origin x"),
         ("deny command npm install", "npm inst left-pad"), ("deny command npm unpublish", "npm unpub x"),
     ],
 )  # fmt: skip
@@ -108,7 +110,8 @@ def test_what_runs_a_forbidden_command_is_denied(line: str, command: str, projec
         (DEPLOY, "just test"), (PUSH, "make unknown"), (PUSH, "npm test"), (PUSH, "make test"), (PUSH, "npm install"),
         (PUBLISH, "npm p"), (PUBLISH, "npm pack"), (PUBLISH, "npm run test"), (PUBLISH, "npm view x"), (PUSH, "npx run-s test"),
         (PUBLISH, "npm install publ"), (PUBLISH, "npm test -- publ"), (PUSH, "npm --loglevel error run test"),
-        (PUBLISH, "node x.js publish"),
+        (PUBLISH, "node x.js publish"), (DEPLOY, "./run.sh make test"), (PUSH, "./run.sh pytest -q"),
+        (DEPLOY, "sed -n 1,9p Makefile && make test"),
         # How the project calls its tools is not what an agent does.
         ("deny command npm", "make pub"), ("deny command pytest", "make test"), ("deny command pip install", "make build"),
         ("deny command rm -rf", "make clean"), ("deny command make build", "make test"),
@@ -121,6 +124,7 @@ def test_other_recipes_are_free(line: str, command: str, project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "command"),
     [
+        (DEPLOY, "sed -i 's/^test:/test: deploy/' Makefile && make test"), (PUSH, "cp x package.json; npm test"),
         (PUSH, "npm run $X"), (PUSH, "make \"$T\""), (DEPLOY, "make \"$T\""),
         (DEPLOY, "make -f <(printf 'include Makefile\\nq: deploy\\n') q"),
     ],
