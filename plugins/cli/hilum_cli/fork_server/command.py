@@ -34,6 +34,7 @@ START_TIMEOUT = 30.0
 """Seconds to wait for a server that starts."""
 STOP_TIMEOUT = 15.0
 """Seconds to wait for a server that ends, with what it has started."""
+_OTHER_RUNS = "another one runs, or is starting"
 _PEER = struct.Struct("iII")
 
 
@@ -94,9 +95,32 @@ def find_server(path: str) -> int:
 def start_server(path: str, idle_minutes: float) -> int:
     """Start the server, wait until it listens, and return its process id.
 
+    If another process is starting one, this function waits for that server; if one is ending, it
+    starts the next one.
+
     Raises:
         HilumError: It does not start.
     """
+    end = time.monotonic() + START_TIMEOUT
+    text = _spawn(idle_minutes)
+    process = find_server(path)
+    while not process and text == _OTHER_RUNS and time.monotonic() < end:
+        time.sleep(0.1)
+        process = find_server(path)
+        if not process:
+            text = _spawn(idle_minutes)
+            process = find_server(path)
+    if process:
+        return process
+    raise HilumError(
+        f"The fork server did not start: {text or 'it ended at once'}.",
+        code=E_FAILED,
+        hint="hilum works without it.",
+    )
+
+
+def _spawn(idle_minutes: float) -> str:
+    """Start a server process; return its error output, which it closes when it listens."""
     words = [sys.executable, "-m", "hilum", COMMAND, "serve", "--idle-minutes", str(idle_minutes)]
     # The server outlives this process, so the warden must not own it.
     server = subprocess.Popen(
@@ -108,19 +132,11 @@ def start_server(path: str, idle_minutes: float) -> int:
         start_new_session=True,
     )
     assert server.stderr is not None
-    # The server closes its error output when it listens.
     text = server.stderr.read().decode(errors="replace").strip()
     server.stderr.close()
-    process = find_server(path)
-    if process:
-        # The server is not waited for: it belongs to init when this process has ended.
-        server.returncode = 0
-        return process
-    raise HilumError(
-        f"The fork server did not start: {text or 'it ended at once'}.",
-        code=E_FAILED,
-        hint="hilum works without it.",
-    )
+    # The server is not waited for: it belongs to init when this process has ended.
+    server.returncode = 0
+    return text
 
 
 def stop_server(path: str, process: int) -> None:
@@ -160,7 +176,7 @@ def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
         lock = lock_folder_of(path)
         listener = listen(path)
     except BlockingIOError:
-        print("another one runs, or is starting", file=sys.stderr)
+        print(_OTHER_RUNS, file=sys.stderr)
         return exits.FAILED
     except OSError as error:
         print(f"it cannot listen: {error}", file=sys.stderr)
