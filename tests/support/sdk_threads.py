@@ -1,7 +1,9 @@
 """The threads of OpenTelemetry's SDK, which end only if they are told to."""
 
+import gc
 import threading
 import time
+import warnings
 
 
 def join_sdk_threads(timeout=10.0):
@@ -17,6 +19,11 @@ def join_sdk_threads(timeout=10.0):
                 thread.join(max(0.0, deadline - time.monotonic()))
             else:
                 time.sleep(0.01)
+    # The SDK leaves the sockets of broken exports to the collector, which would report them in a
+    # later test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     return _find()
 
 

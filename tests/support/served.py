@@ -210,11 +210,19 @@ class Served:
                         break
         return answer
 
-    async def raw(self, data: bytes, *, wait: float = 5.0) -> bytes:
-        """Send bytes, and return everything that comes back until the server closes."""
+    async def raw(self, data: bytes, *, wait: float = 5.0, first: float = 0.0) -> bytes:
+        """Send bytes, and return everything that comes back until the server closes.
+
+        Args:
+            data: The bytes.
+            wait: Maximum number of seconds to read.
+            first: Maximum number of seconds to wait for the beginning of an answer before that.
+        """
         async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
             await stream.send_all(data)
             answer = b""
+            with trio.move_on_after(first):
+                await trio.lowlevel.wait_readable(stream.socket)
             with trio.move_on_after(wait):
                 try:
                     while piece := await stream.receive_some(65_536):

@@ -137,10 +137,10 @@ async def test_bodies_have_the_limits_of_the_other_server(pair: Pair) -> None:
     assert await pair.other.raw(cut.encode(), wait=0.3) == b""
     large = f"{head}content-length: 40000000\r\n\r\n".encode()
     for body in (b"", b"[" * 100_000):
-        answer = await pair.other.raw(large + body, wait=0.8)
+        answer = await pair.other.raw(large + body, wait=0.8, first=20)
         assert answer.startswith(b"HTTP/1.1 413 "), answer
     chunked = f"{head}transfer-encoding: chunked\r\n\r\ne\r\n".encode()
-    answer = await pair.other.raw(chunked + b'{"text": "Go"}\r\n0\r\n\r\n', wait=0.5)
+    answer = await pair.other.raw(chunked + b'{"text": "Go"}\r\n0\r\n\r\n', wait=0.5, first=20)
     assert answer.startswith(b"HTTP/1.1 202 "), answer
     hosted = pair.holder.hub.find_hosted(pair.session)
     assert hosted is not None

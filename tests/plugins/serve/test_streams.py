@@ -217,7 +217,7 @@ async def test_a_socket_with_an_odd_id_is_not_accepted(project, session, status,
             "sec-websocket-version: 13",
             "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
         ]
-        answer = await served.raw("\r\n".join([*request, "", ""]).encode(), wait=0.5)
+        answer = await served.raw("\r\n".join([*request, "", ""]).encode(), wait=0.5, first=20)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.split(b"\r\n")[0].rstrip() == f"HTTP/1.1 {status}".encode()
         assert b"set-cookie" not in head
