@@ -93,7 +93,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         read.append(found)
         if found:
             doubts += sentence.asides
-            omitted += own.omitted
+            omitted += [*own.omitted, *sentence.omitted]
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT

@@ -44,12 +44,14 @@ class Sentence:
         text: Its text in lower case, with ``⟦0⟧`` for the first name.
         asides: The texts in parentheses, and the reason that follows the sentence.
         labels: The words before a colon that say what the sentence is about.
+        omitted: What a list in parentheses contains and is not understood.
     """
 
     tokens: tuple[Token, ...]
     text: str
     asides: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
 
 def split_rule(rule: str) -> list[Sentence] | str:
@@ -101,14 +103,41 @@ _ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
 
 
 def _read(text: str, names: list[str]) -> Sentence:
+    """Return the words of a sentence, without its decoration."""
+    closed = _read_note(text)
+    if closed:
+        return Sentence(tuple(_tokenize(closed, names)), text)
     asides: list[str] = []
-    edited = _EDIT_ASIDE.search(text)
-    is_generated = edited and "generated" in text[: edited.end()]
+    omitted: list[str] = []
+    head = _take_asides(text, names, asides, omitted)
+    head = _cut_reason(_rewrite(head), names, asides)
+    found = _BREAK.search(head)
+    if found is None:
+        return Sentence(tuple(_tokenize(head, names)), text, tuple(asides), (), tuple(omitted))
+    return _join_parts(text, head, found, names, asides, omitted)
+
+
+def _read_note(text: str) -> str:
+    """Return what a note in parentheses demands: "types in ⟦0⟧ (generated, do not edit)"."""
     stored = _COMMIT_ASIDE.search(text)
     if stored:
-        return Sentence(tuple(_tokenize(f"do not commit {stored[1]}", names)), text)
-    if edited and is_generated and not _doubt_pattern().search(text[: edited.start()]):
-        return Sentence(tuple(_tokenize(f"do not hand-edit {edited[1]}", names)), text)
+        return f"do not commit {stored[1]}"
+    edited = _EDIT_ASIDE.search(text)
+    if edited is None or "generated" not in text[: edited.end()]:
+        return ""
+    is_certain = not _doubt_pattern().search(text[: edited.start()])
+    return f"do not hand-edit {edited[1]}" if is_certain else ""
+
+
+def _take_asides(text: str, names: list[str], asides: list[str], omitted: list[str]) -> str:
+    """Return a text without the parts in parentheses, except those that name what it is about.
+
+    Args:
+        text: The text.
+        names: The names in it.
+        asides: The other parts in parentheses, which are added.
+        omitted: What lists in parentheses contain and is not understood, which is added.
+    """
 
     def take_aside(found: re.Match[str]) -> str:
         inner = found[1].strip()
@@ -121,77 +150,124 @@ def _read(text: str, names: list[str]) -> Sentence:
             return f", {inner} "  # "use `uv` (not `pip`)"
         if _not_programs().fullmatch(inner):
             return f", {inner} "  # "use pnpm (not npm/yarn)"
+        listed = _read_listed(text[: found.start()], inner, omitted)
+        if listed:
+            return f" {listed} "
         asides.append(inner)
         return " " if found.start() else ""
 
-    head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
-    head = re.sub(
-        r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)",
-        "",
-        head,
-    )
-    head = _SOURCE.sub(r"\1", head)
-    head = _WORKING.sub("commit to ", head)
-    head = _KEPT_OUT.sub(r"never commit \1", head)
-    head = _UNCOMMITTED.sub(r"never commit \1", head)
-    # "Never edit generated files such as ⟦0⟧" names some of them.
-    if re.search(r"\b(?:never|not|don't|no)\b", head):
-        head = re.sub(r",? (?:such as|like|including) (?=⟦)", " ", head)
-    head = re.sub(r" in (?:\.net|c#|c\+\+)(?!\w)", "", head)
-    head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
+    return re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+
+
+# "Destructive commands (⟦0⟧, force pushes)", "artifacts (⟦0⟧, etc.)".
+_LISTABLE = re.compile(
+    r"\b(?:never|not|don't|no|ask)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
+    r"|directories|artifacts?|secrets?|credentials)\W*$"
+)
+
+
+def _read_listed(before: str, inner: str, omitted: list[str]) -> str:
+    """Return the names in a list in parentheses after a general word; empty if it is none."""
+    inner = re.sub(r"^(?:e\.?g|i\.?e|for example|such as|like|including)\b[.,:]?\s*", "", inner)
+    items = [item.strip() for item in re.split(r",|;|/(?=⟦)|\bor\b|\band\b", inner) if item.strip()]
+    named = [item for item in items if re.fullmatch(r"⟦\d+⟧(?: files?)?", item)]
+    is_list = bool(named) and _LISTABLE.search(before) is not None
+    if not is_list or _limit_pattern().search(inner):
+        return ""
+    rest = [item for item in items if item not in named and not re.match(r"etc\b|…|\.\.\.", item)]
+    if any(len(item.split()) > 5 for item in rest):
+        return ""
+    omitted += rest
+    return " or ".join(named)
+
+
+def _rewrite(text: str) -> str:
+    """Return a text in which other ways to say the same are replaced by the usual one."""
+    head = text
+    is_prohibition = re.search(r"\b(?:never|not|don't|no)\b", head) is not None
+    for pattern, replacement in _REWRITES:
+        head = pattern.sub(replacement, head)
+    if is_prohibition:
+        for pattern, replacement in _PROHIBITION_REWRITES:
+            head = pattern.sub(replacement, head)
     # "Before pushing, run `x` to catch errors".
     if head.startswith("before "):
-        head = re.sub(
-            r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$", "", head
-        )
-    # "Run `x` to check the types before pushing".
-    purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
-    head = re.sub(purpose, "", head)
+        head = _CHECKING.sub("", head)
+    return head
+
+
+def _cut_reason(head: str, names: list[str], asides: list[str]) -> str:
+    """Return a text without the reason at its end, which is added to the asides."""
     # In "before committing, run `x`", the comma begins no reason.
-    start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
+    start = head.find(",") + 1 if _SITUATED.match(head) else 0
     found = _reason_pattern().search(head, start)
-    # "Create a branch, run `x` before pushing": the order is no reason.
-    is_order = found and " before " in head[found.end() :]
-    if found and not (is_order and not _has_marker(_tokenize(head[: found.start()], names))):
-        asides.append(head[found.end() :])
-        head = head[: found.start()]
-    found = _BREAK.search(head)
     if found is None:
-        return Sentence(tuple(_tokenize(head, names)), text, tuple(asides))
+        return head
+    # "Create a branch, run `x` before pushing": the order is no reason.
+    is_order = " before " in head[found.end() :]
+    if is_order and not _has_marker(_tokenize(head[: found.start()], names)):
+        return head
+    asides.append(head[found.end() :])
+    return head[: found.start()]
+
+
+def _join_parts(
+    text: str,
+    head: str,
+    found: re.Match[str],
+    names: list[str],
+    asides: list[str],
+    omitted: list[str],
+) -> Sentence:
+    """Return a sentence from the parts before and after a dash or a colon."""
     left = _tokenize(head[: found.start()], names)
     rest = head[found.end() :]
     following = _read(rest, names)
     tokens = following.tokens
     labels = following.labels
+    label = head[: found.start()].strip()
+    is_colon = ":" in found[0] or "：" in found[0]
+    only_left = Sentence(tuple(left), text, (*asides, rest), (), tuple(omitted))
     is_demand = any(token.role == "MUST" for token in left) and len(left) > 1
-    if is_demand and not _has_marker(tokens) and ":" not in found[0] and "：" not in found[0]:
+    if is_demand and not _has_marker(tokens) and not is_colon:
         # "Branch names must start with `a/` - the pipeline needs it".
-        return Sentence(tuple(left), text, (*asides, rest))
+        return only_left
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
-        if any(token.role == "name" or token.word in _SUBJECTS for token in left):
+        if _names_subject(left, tokens):
             tokens = (*left, *tokens)
         else:
-            labels = (head[: found.start()].strip(), *labels)
+            labels = (label, *labels)
     elif tokens and tokens[0].role == "NOT" and _says_where(left):
         # "Use them only in some files - never use `a` elsewhere".
-        labels = (head[: found.start()].strip(), *labels)
+        labels = (label, *labels)
     elif _is_before(left):
         # "Before committing: `a`" names what must run.
         tokens = _put_order(left, tokens)
     elif ":" in found[0] and _hint_pattern().match(rest) and _has_object(left):
         # "Never push to `main`: always use a branch".
-        return Sentence(tuple(left), text, (*asides, rest))
-    elif ":" in found[0] or "：" in found[0]:
+        return only_left
+    elif is_colon:
         is_verb_heading = _is_verb_heading(left)
         if _is_approval(left):
-            return Sentence((*_ASK_BEFORE, *tokens), text, (*asides, *following.asides), labels)
-        if _has_marker(tokens) and not is_verb_heading:
-            return Sentence(tuple(left), text, (*asides, rest))
-        tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
+            tokens = (*_ASK_BEFORE, *tokens)
+        elif _has_marker(tokens) and not is_verb_heading:
+            return only_left
+        else:
+            tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
     elif not (_is_choice(left) and _has_marker(tokens)):
-        return Sentence(tuple(left), text, (*asides, rest))
-    return Sentence(tokens, text, (*asides, *following.asides), labels)
+        return only_left
+    both = (*omitted, *following.omitted)
+    return Sentence(tokens, text, (*asides, *following.asides), labels, both)
+
+
+def _names_subject(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether the words before a colon or a dash say what the sentence is about."""
+    if any(token.role == "name" or token.word in _SUBJECTS for token in left):
+        return True
+    # "Branch naming: `feature/x`".
+    is_noun = any(token.word in _NAMED_SUBJECTS for token in left)
+    return is_noun and not any(token.role in lexicon.MARKERS for token in right)
 
 
 _LINT = re.compile(r"(?:@?[\w-]+/)*(?:no|prefer|enforce|require|ban)-[a-z-]+")
@@ -226,7 +302,47 @@ _WORKING = re.compile(
     r"\b(?:work|develop)(?:ing)? (?:directly )?on (?=(?:the )?(?:⟦|main\b|master\b|develop\b))"
 )
 _SUBJECTS = ("conventional", "prefix", "message")
+_NAMED_SUBJECTS = ("branch name", "branch", "pr title", "subject", "file name")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
+# Sentences that begin with when or before what something must be done.
+_SITUATED = re.compile(r"(?:before|prior to|after|when|whenever|if|once|every time|each time)\b")
+_CHECKING = re.compile(
+    r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$"
+)
+# Other ways to say the same, in the order in which they are replaced.
+_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (
+            r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?"
+            r"(?:issues|errors|warnings|problems|failures)",
+            "",
+        ),
+        (_SOURCE.pattern, r"\1"),
+        (_WORKING.pattern, "commit to "),
+        (_KEPT_OUT.pattern, r"never commit \1"),
+        (_UNCOMMITTED.pattern, r"never commit \1"),
+        (r" in (?:\.net|c#|c\+\+)(?!\w)", ""),
+        (r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only"),
+        # "Run `x` to check the types before pushing".
+        (r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)", ""),
+        # "Do not edit it, even when a test fails".
+        (r",? even (?:if|when|for|in|as|though)\b[^,;:—]*$", ""),
+    )
+)
+_PROHIBITION_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # "Never edit generated files such as ⟦0⟧" names some of them.
+        (r",? (?:such as|like|including) (?=⟦)", " "),
+        # What the forbidden thing is always for limits nothing.
+        (
+            r"(?<=⟧) to (?:bypass|escape|silence|suppress|skip|circumvent|work around|get around|hide"
+            r"|satisfy|block on|discard)\b[^,;:—]*(?=$|[,;:—])",
+            "",
+        ),
+    )
+)
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:

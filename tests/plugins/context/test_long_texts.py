@@ -25,7 +25,7 @@ from hilum_memory.longterm.user_text import (
     may_last,
     remove_foreign_text,
 )
-from hilum_rules.heading_completion import complete_sentence
+from hilum_checks.heading_completion import complete_sentence
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import find_imports, parse_drafts
 from hilum_shell.output import strip_escapes
