@@ -226,7 +226,7 @@ def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     if others and not (is_list and all(map(_LISTED_FILE.fullmatch, others))):
         return None
     words: list[str] = []
-    for pattern in _patterns(clause.names, scope):
+    for pattern in patterns_of(clause.names, scope):
         path = pattern.removesuffix("/**").lstrip("/")
         starts = ("", "./") if pattern.startswith("/") else ("", "*/")
         words += [f"{start}{path}{end}" for start in starts for end in ("", "/", "/*")]
@@ -337,7 +337,7 @@ def read_hosts(clause: Clause) -> Hosts | None:
 
 _WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
-_TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 _TESTS = ("*test*", "*spec*")
 _CONFIG = ("config/**", "*.config.*", "config.*")
 
@@ -358,18 +358,18 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     if not all(quoted_names.is_path(name, named=True) for name in clause.scopes):
         return None
     expression = "|".join(map(code_expression, clause.names))
-    places = _patterns(clause.scopes, scope)
+    places = patterns_of(clause.scopes, scope)
     for noun, files in (("tests", _TESTS), ("source", _TESTS), ("config files", _CONFIG)):
         places += files if noun in nouns else ()
     if "outside" in clause.places or "source" in nouns:
         # "In production code" leaves out tests.
         is_sure = "source" not in nouns or clause.places == {"in"}
         return (
-            Content(expression, _code_files(clause, scope), (*_TEXTS, *places)) if is_sure else None
+            Content(expression, _code_files(clause, scope), (*TEXTS, *places)) if is_sure else None
         )
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
-    return Content(expression, places or _code_files(clause, scope), _TEXTS)
+    return Content(expression, places or _code_files(clause, scope), TEXTS)
 
 
 def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
@@ -385,7 +385,7 @@ def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
     expression = "|".join(
         sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
     )
-    unless = () if found == {"em dash"} or "documentation" in clause.nouns else _TEXTS
+    unless = () if found == {"em dash"} or "documentation" in clause.nouns else TEXTS
     return Content(expression, _code_files(clause, scope), unless)
 
 
@@ -460,7 +460,7 @@ def _read_import(clause: Clause, scope: Scope) -> Content | None:
         r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
-    return Content(expression, _code_files(clause, scope), _TEXTS)
+    return Content(expression, _code_files(clause, scope), TEXTS)
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.
@@ -515,9 +515,9 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
         return None
     is_generated = scope.generated or "generated" in clause.nouns
     return Paths(
-        _patterns(clause.names, scope),
+        patterns_of(clause.names, scope),
         actions,
-        _patterns(clause.exceptions, scope),
+        patterns_of(clause.exceptions, scope),
         by_hand=actions <= WRITES and (by_hand or is_generated),
     )
 
@@ -543,7 +543,8 @@ def _narrow(actions: frozenset[Action], clause: Clause, scope: Scope) -> frozens
     return actions
 
 
-def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
+def patterns_of(names: list[str], scope: Scope) -> tuple[str, ...]:
+    """Return the patterns for paths in the folder of a rule."""
     found: list[str] = []
     for name in names:
         found += quoted_names.path_patterns(name, scope.folder)
@@ -556,7 +557,7 @@ def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
     if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
-    return Paths((everything,), WRITES, _patterns(clause.names, scope), by_hand=True)
+    return Paths((everything,), WRITES, patterns_of(clause.names, scope), by_hand=True)
 
 
 def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:

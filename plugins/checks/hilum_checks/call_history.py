@@ -118,6 +118,10 @@ class CallHistory:
         """Return whether one of the commands has succeeded since the last write."""
         return self._find_last(commands) > self.last_write
 
+    def has_run(self, commands: Commands) -> bool:
+        """Return whether one of the commands has succeeded in this session."""
+        return self._find_last(commands) > 0
+
     def note_answer(self) -> None:
         """Note that an agent has given its final answer, with which a piece of work ends."""
         self._answered = self._calls

@@ -32,20 +32,25 @@ from hilum_checks.actions import (
     read_wanted_answer,
     read_wanted_option,
 )
+from hilum_checks.after_changes import read_following, split_situation
 from hilum_checks.commit_messages import read_wanted_message
 from hilum_checks.forbidden_lists import read_list
 from hilum_checks.label_scopes import narrow
 from hilum_checks.limiting import is_limiting, names_part
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
+    Accompanied,
     Check,
     Commands,
     Compiled,
     Constraint,
     Effect,
+    Preceded,
+    ReadFirst,
 )
 from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.preceding import read_passing, read_preceded
+from hilum_checks.reading_first import read_first, read_reading
 from hilum_checks.sentences import (
     Sentence,
     Token,
@@ -92,7 +97,9 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         parts += found
         read.append(found)
         if found:
-            doubts += sentence.asides
+            is_order = all(isinstance(each, _ORDERS) for _, each in found)
+            asides = sentence.asides
+            doubts += filter(_BOUNDS.search, asides) if is_order else asides
             omitted += [*own.omitted, *sentence.omitted]
         before = sentence.tokens
     if not parts:
@@ -107,6 +114,12 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
 
 
+_ORDERS = (Preceded, ReadFirst, Accompanied)
+# Words with which a remark limits what must be done first.
+_BOUNDS = re.compile(
+    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"
+    r"|除非|如果|仅"
+)
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
 _FACT = re.compile(
     r"^(?!\W*(?:please )?(?:never|do not|don't|must|cannot|always)\b)"
@@ -427,7 +440,10 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         or _read_always(tokens, scope)
         or read_wanted_option(tokens, scope)
     )
-    return _deny(found or None) or tuple(("deny", each) for each in read_passing(tokens, scope))
+    if found:
+        return _deny(found)
+    others = read_passing(tokens, scope) or read_first(tokens, scope)
+    return tuple(("deny", each) for each in others)
 
 
 def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
@@ -441,17 +457,37 @@ def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     needed, before = chunks
     if not any(token.role == "name" for token in needed):
         needed, before = before, needed
-    return tuple(("deny", each) for each in read_preceded(needed, before, scope))
+    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    return tuple(("deny", each) for each in found)
+
+
+def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``after changing ⟦0⟧, run ⟦1⟧`` and ``run ⟦1⟧ after changing ⟦0⟧``."""
+    if len(chunks) == 1:
+        changed, needed = split_situation(chunks[0])
+    else:
+        needed, changed = chunks
+    if not needed:
+        return ()
+    return tuple(("deny", each) for each in read_following(needed, _trim(tuple(changed)), scope))
 
 
 def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``before committing, run ⟦0⟧``."""
     tokens = chunks[0]
-    starts = [at for at, token in enumerate(tokens) if _starts_needed(token)]
+    last = max((at for at, token in enumerate(tokens) if token.role == "name"), default=0)
+    starts = [at for at, token in enumerate(tokens[:last]) if _starts_needed(token)]
+    if not starts:
+        starts = [
+            at for at, token in enumerate(tokens) if token.role == "name" or token.word == "pass"
+        ]
     if not starts:
         return ()
     before, needed = _trim(tokens[: starts[0]]), tokens[starts[0] :]
-    return _read_preceded([needed, before], scope) if before else ()
+    if not before:
+        return ()
+    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    return tuple(("deny", each) for each in found)
 
 
 def _until_comma(chunk: Chunk) -> Chunk:
@@ -461,7 +497,8 @@ def _until_comma(chunk: Chunk) -> Chunk:
 
 
 def _starts_needed(token: Token) -> bool:
-    return token.role == "name" or (token.role == "verb" and token.word in ("run", "pass"))
+    """Return whether an order begins with a word: "before editing ⟦0⟧, read ⟦1⟧"."""
+    return token.role == "verb" and token.word in ("run", "read")
 
 
 def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -558,6 +595,10 @@ FORMS: dict[str, Reader] = {
     "ASK BEFORE *": _act("ask", 0),
     "* BEFORE ASK": _act("ask", 0),
     "* NEEDS ASK": _act("ask", 0),
+    # After changing `a`, run `b`.  Run `b` after changing `a`.
+    "WHEN *": _read_situation,
+    "* WHEN *": _read_situation,
+    "WHEN * MUST *": lambda chunks, scope: _read_situation(chunks[::-1], scope),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
     # The pipeline requires `a` to pass before merging.

@@ -23,7 +23,7 @@ FILLERS = frozenset(
     a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
     absolutely expressly completely is are be been being yourself following
     描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被
-    把 将 对 才 这个 这些 位于
+    把 将 对 才 本 这个 这些 位于
     """.split()
 )
 # Words about who asks whom. They are removed only next to the marker ASK.
@@ -67,7 +67,7 @@ MARKERS = {
     "BEFORE": "before|prior to|before you|前|之前|以前",
     "WITHOUT": "without|未经|没有|未|在未|在没有",
     "UNLESS": "unless|until|除非",
-    "WHEN": "when|if|after|once|时",
+    "WHEN": "when|whenever|every time|each time|if|after|once|时|后",
     "NEEDS": "requires|require|needs|need|需要|需|须|必须经过|需经|须经",
     "INSTEAD": "instead of|rather than|而不是|而非",
     "AVOID": "avoid|avoid to|避免",
@@ -92,7 +92,7 @@ VERBS = {
     "create": "generate|produce|scaffold|author|create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
     "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
-    "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
+    "read": "read|study|reread|re-read|consult|view|inspect|look at|read from|读取|查看|阅读|读|检查",
     "open": "open|打开",
     "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",

@@ -242,16 +242,18 @@ class Messages:
 
 @attrs.frozen
 class Preceded:
-    """Commands, or final answers, that must wait until another command has succeeded.
+    """Commands, writes or final answers that must wait until another command has succeeded.
 
     Attributes:
-        needed: The command that must have succeeded since the session last wrote a file.
-        before: The commands that must not be run before; ``None`` for final answers.
+        needed: The command that must have succeeded since the session last wrote a file; before
+            writes, in the session.
+        before: The commands that must not be run, or the files that must not be written, before;
+            ``None`` for final answers.
         changed: The files whose change makes the command necessary; ``None`` for all files.
     """
 
     needed: Commands
-    before: Commands | None
+    before: Commands | Paths | None
     changed: Paths | None = None
 
     def __str__(self) -> str:

@@ -81,6 +81,12 @@ def split_rule(rule: str) -> list[Sentence] | str:
         names.append(f"*{name}" if is_ending else name)
         return f"{OPEN}{len(names) - 1}{CLOSE}"
 
+    # Links to files of the project: `[the guide](docs/guide.md)`.
+    text = re.sub(
+        r"\[(?:[^\]`]|`[^`]*`)+\]\((?!https?:|mdc:)([\w./-]+\.[a-z]{2,4})(?:#[\w-]*)?\)",
+        r"`\1`",
+        text,
+    )
     # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
     text = re.sub(r"\[([^\]`]+)\]\(https?:[^)]*\)", r"\1", text)
@@ -191,7 +197,7 @@ def _rewrite(text: str) -> str:
         for pattern, replacement in _PROHIBITION_REWRITES:
             head = pattern.sub(replacement, head)
     # "Before pushing, run `x` to catch errors".
-    if head.startswith("before "):
+    if _SITUATED.match(head):
         head = _CHECKING.sub("", head)
     return head
 
@@ -307,7 +313,8 @@ _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 # Sentences that begin with when or before what something must be done.
 _SITUATED = re.compile(r"(?:before|prior to|after|when|whenever|if|once|every time|each time)\b")
 _CHECKING = re.compile(
-    r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$"
+    r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm|keep|update|refresh|regenerate"
+    r"|rebuild|sync|fix|see|make sure|avoid|prevent|understand|get|learn)\b(?!.*\b(?:if|when|unless)\b)[^,;⟦]*$"
 )
 # Other ways to say the same, in the order in which they are replaced.
 _REWRITES = tuple(
@@ -326,6 +333,14 @@ _REWRITES = tuple(
         (r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only"),
         # "Run `x` to check the types before pushing".
         (r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)", ""),
+        # "Read ⟦0⟧ if it is not in context yet": whoever knows it has read it.
+        (
+            r",? if (?:it|they|you) (?:is not|isn't|are not|aren't|have not|haven't)\b"
+            r"[^,;:—]*?(?=\s+[-–—]|[,;:—]|$)",
+            "",
+        ),
+        # "Confirm the status with ⟦0⟧ before editing" asks nobody.
+        (r"^confirm (?=[^;]*\bwith ⟦\d+⟧ before\b)", "check "),
         # "Do not edit it, even when a test fails".
         (r",? even (?:if|when|for|in|as|though)\b[^,;:—]*$", ""),
     )
@@ -425,6 +440,10 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     roles = [token.role for token in left]
     if [role for role in roles if role != "asking"][-1] == "ASK" and "verb" not in roles:
         return (*left, Token("BEFORE", "BEFORE"), *right)
+    # "Lint all files before committing: ⟦0⟧".
+    if "BEFORE" in roles[1:] and not {"ASK", "NOT", "verb"} & set(roles[: roles.index("BEFORE")]):
+        at = roles.index("BEFORE")
+        return (*left[:at], *right, *left[at:])
     # In "Never edit these without approval: ⟦0⟧", the list belongs to the verb.
     start = roles.index("verb") if "verb" in roles else len(roles)
     ends = [at for at in range(start, len(roles)) if roles[at] in lexicon.MARKERS]
@@ -643,7 +662,7 @@ def is_harmless(text: str) -> bool:
     examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
     if re.match(examples, text):
         return _limit_pattern().search(text) is None
-    text = re.sub(r"^⟦\d+⟧(?:, ?⟦\d+⟧)*,? etc\.?$", "", text)
+    text = re.sub(r",? etc\.?$", "", text)
     text = re.sub(r"^⟦\d+⟧ only$|^(?:p?npm|yarn|bun|uv|poetry|cargo) only$", "", text.strip())
     is_hint = _hint_pattern().match(text)
     pattern = _limit_pattern() if is_hint else _doubt_pattern()

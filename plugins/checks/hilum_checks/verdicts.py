@@ -148,9 +148,12 @@ def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
 
 
 def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
-    """Return whether something must be done before other commands may run."""
+    """Return whether something must be done before other commands may run, or files be written."""
     if history is None:
         return True
+    if isinstance(constraint.before, Paths):
+        # Every write makes a command necessary again, so that nothing could ever be written.
+        return not history.has_run(constraint.needed)
     if isinstance(constraint, Accompanied) or constraint.changed is not None:
         return history.is_due(constraint, root)
     return not history.has_succeeded(constraint.needed)
