@@ -32,6 +32,7 @@ from hilum_checks.model import (
     Paths,
     Tools,
 )
+from hilum_checks.secret_texts import read_secrets
 from hilum_checks.sentences import Token
 
 WORKSPACE = PurePosixPath(".")
@@ -65,6 +66,10 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
     # "Commit or push to `main`": both verbs have the same object.
     for clause in clauses:
         for verb in clause.verbs or [""]:
+            secrets = read_secrets(verb, clause)
+            if secrets:
+                constraints += secrets
+                continue
             found = _read_action(verb, clause, effect, scope)
             # A rule is enforced as a whole or not at all; otherwise its summary would be wrong.
             if found is None:
@@ -88,7 +93,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "other|file|folder|file kind|snapshots|lock files|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|migrations|snapshots|lock files|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -121,6 +126,8 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
+        return read_command_names(clause.names, scope, used=True)
+    if verb in ("commit", "push") and v.OPTIONS.issuperset(clause.names):
         return read_command_names(clause.names, scope, used=True)
     if verb in ("commit", "stage"):
         return _read_commit_of_files(clause, scope)
@@ -160,7 +167,8 @@ def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
 def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "always open pull requests as drafts"."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or not (scope.binding or scope.hard):
+    is_order = bool(tokens) and tokens[0].role == "verb"
+    if len(clauses) != 1 or not (scope.binding or scope.hard or is_order):
         return None
     clause = clauses[0]
     is_plain = clause.has_only(nouns="pull request|drafts|new", places="in")
@@ -238,22 +246,34 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     are_long = not verb and all(" " in name for name in clause.names)
     objects = "|file|changes" if are_long else ""
     if not clause.has_only(
-        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git{objects}"
+        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git|bare{objects}"
     ):
         return None
-    # "Never run `pytest` directly" means that something else may run it.
     # In "destructive commands (`a`, `b`)", the names say which.
     if clause.nouns & {"destructive", "risky"}:
         clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "risky", "git"})
-    is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
-    if clause.by_hand and is_short:
-        return None
     used = verb in ("use", "call")
+    # "Never run `pytest` directly" means that something else may run it.
+    is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
+    if "bare" in clause.nouns or (clause.by_hand and is_short):
+        return read_unlaunched(clause.names, scope)
     if "tool" in clause.nouns:
         return read_tools(clause.names)
     # Try tools first, because "use `web_fetch`" cannot refer to a program.
     tools = read_tools(clause.names, known=True) if used else None
     return tools or read_command_names(clause.names, scope, used=used or not verb, many=not verb)
+
+
+def read_unlaunched(names: list[str], scope: Scope) -> Commands | None:
+    """Return programs that must not be run directly, but may be run by others, as by `uv run`."""
+    if any(name in ("uv", "uvx", "make", "docker") for name in names):
+        return None
+    found = read_command_names(names, scope)
+    if found is None or not all(name.split()[0] in v.PROGRAMS for name in names):
+        return None
+    own = {pattern[0] for pattern in found.patterns}
+    launchers = tuple(words for words in v.LAUNCHERS if words[0] not in own)
+    return attrs.evolve(found, unless=launchers)
 
 
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
@@ -419,7 +439,7 @@ def _with_options(options: list[str], commands: list[str]) -> Commands | None:
     )
 
 
-_LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
+_LONG_OPTION = re.compile(r"--?[a-z][\w-]*(?:[ =][\w.-]+)?$")
 
 
 def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
@@ -650,6 +670,8 @@ _RELATIVE_IMPORTS = Content(
     r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
     (*SCRIPTS, "*.py"),
 )
+_BARE_EXCEPT = Content(code_expression("except:"), ("*.py",))
+_CONFIG_READS = "git config --get|git config --list|git config -l|git config get|git config list|git config --get-all"
 _SNAPSHOTS = Paths(("*.snap", "**/__snapshots__/**"), WRITES, by_hand=True)
 _LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
 _DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
@@ -690,6 +712,19 @@ PLAIN_ACTIONS = (
     Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
     Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
+    Plain("deploy", "", "changes|file|it|artifacts|workspace", Commands(v.DEPLOY)),
+    Plain("run", "tests", "file", Commands(v.TESTS), sure=False),
+    Plain("run|create|write|", "run migrations", "commands", Commands(v.MIGRATE), sure=False),
+    Plain("upgrade", "packages", "workspace|existing|other", Commands(v.UPGRADE)),
+    Plain("install", "globally", "packages|other|it", Commands(v.GLOBAL_INSTALL)),
+    Plain("approve-review", "pull request", "it", Commands(v.APPROVE)),
+    Plain(
+        "write|hand-edit",
+        "git config",
+        "it",
+        Commands(v.GIT_CONFIG, unless=v.phrases(_CONFIG_READS)),
+    ),
+    Plain("use|add|introduce|create|", "bare except", "file|construct", _BARE_EXCEPT),
     Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
     Plain("add|introduce|", "packages", "new|other|workspace", Commands(v.INSTALL, new=True)),
@@ -709,12 +744,19 @@ PLAIN_ACTIONS = (
     Plain("send", "emails", "", Tools(v.EMAIL_TOOLS), sure=False),
     Plain("post|publish|send|", "tweets", "", Tools(v.TWEET_TOOLS), sure=False),
 )
+# Folders in which frameworks keep the migrations of a database.
+_MIGRATIONS = ("**/migrations/**", "**/migrate/**", "**/alembic/versions/**", "**/db/changelog/**")
 _OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
 
 
 def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
     if "outside" in clause.places:
         return _read_outside(verb, clause)
+    if {"existing", "migrations"} <= clause.nouns and clause.has_only(
+        nouns="existing|migrations|file"
+    ):
+        actions = _PATHS.get(verb, frozenset()) - v.CREATES
+        return Paths(_MIGRATIONS, actions) if actions and "read" not in actions else None
     for plain in PLAIN_ACTIONS:
         if plain.is_meant(verb, clause):
             return plain.constraint if plain.sure or scope.hard or effect == "ask" else None

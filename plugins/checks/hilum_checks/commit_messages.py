@@ -9,6 +9,7 @@ import attrs
 
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.model import Messages
+from hilum_checks.naming import CONVENTIONAL
 from hilum_checks.sentences import Token
 
 # Lines that programs add to the end of commit messages.
@@ -21,10 +22,10 @@ _STYLE = frozenset(
     """
     imperative mood present tense concise short one-line single-line clear descriptive meaningful
     scoped small focused single-purpose atomic lowercase summary summaries description descriptions
-    seen such canonical body scope scopes area style styles title titles adopt standard format formatted good well-formed
+    seen such canonical prefixed type types body scope scopes area style styles title titles adopt
+    standard format formatted good well-formed
     """.split()
 )
-_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
 
 
 def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
@@ -59,7 +60,7 @@ def _read_wanted(clause: Clause) -> Messages | None:
     if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
         return _read_language(clause)
     if _are_types(clause):
-        return Messages(_CONVENTIONAL, wanted=True)
+        return Messages(CONVENTIONAL, wanted=True)
     if "conventional" not in clause.nouns:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
@@ -72,7 +73,7 @@ def _read_wanted(clause: Clause) -> Messages | None:
     # "The history uses them" only describes.
     is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
     is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
-    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+    return Messages(CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
 
 
 def _read_length(clause: Clause) -> Messages | None:
@@ -106,8 +107,8 @@ def _read_language(clause: Clause) -> Messages | None:
 def _are_types(clause: Clause) -> bool:
     """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
     is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
-    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
-    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
+    is_plain = clause.has_only("names", nouns="message|prefix|git|standard|existing", places="with")
+    types = all(re.fullmatch(r"[A-Za-z]+:", name) for name in clause.names)
     # `<type>(<scope>): <description>`
     has_form = is_about and len(clause.names) == 1 and not clause.verbs
     if has_form and clause.has_only("names", nouns="message|prefix|git|english|chinese"):

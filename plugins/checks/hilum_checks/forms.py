@@ -48,6 +48,7 @@ from hilum_checks.model import (
     Preceded,
     ReadFirst,
 )
+from hilum_checks.naming import read_naming
 from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.preceding import read_passing, read_preceded
 from hilum_checks.reading_first import read_first, read_reading
@@ -443,7 +444,13 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     if found:
         return _deny(found)
     others = read_passing(tokens, scope) or read_first(tokens, scope)
-    return tuple(("deny", each) for each in others)
+    return tuple(("deny", each) for each in others) or _deny(read_naming(tokens))
+
+
+def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> Parts:
+    """Read ``titles need ⟦0⟧`` and ``commits need a sign-off``."""
+    tokens = tuple(token for chunk in chunks for token in chunk)
+    return _deny(read_sign_off(tokens) or read_naming(tokens))
 
 
 def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
@@ -601,6 +608,8 @@ FORMS: dict[str, Reader] = {
     "WHEN * MUST *": lambda chunks, scope: _read_situation(chunks[::-1], scope),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
+    # PR titles need `a`.  Commits need a sign-off.
+    "* NEEDS *": lambda chunks, scope: _read_named([*chunks], scope),
     # The pipeline requires `a` to pass before merging.
     "* NEEDS * BEFORE *": lambda chunks, scope: _read_preceded(
         [chunks[1], chunks[2]], attrs.evolve(scope, binding=True)

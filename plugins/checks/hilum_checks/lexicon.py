@@ -81,6 +81,12 @@ VERBS = {
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
+    "deploy": "deploy|部署",
+    "upgrade": "upgrade|bump|downgrade|升级",
+    "approve-review": "self-approve",
+    "hard-code": "hard-code|hardcode|hard code|embed|硬编码",
+    "store": "store|expose|leak|put secrets|保存|泄露",
+    "stay": "stay|remain|be limited to|be confined to",
     "hand-edit": "hand-edit|hand edit|direct edits to|manual edits to|direct changes to|manual changes to"
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
@@ -132,6 +138,21 @@ VERBS = {
 NOUNS = {
     "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
+    "secrets": "secret|secrets|real secrets|api key|api keys|credential|credentials|password|passwords"
+    "|access token|access tokens|private key|private keys|secret keys|auth tokens|api tokens"
+    "|sensitive data|secret values|hardcoded secrets|hard-coded secrets|hardcoded credentials"
+    "|hard-coded credentials|hardcoded api keys|hardcoded passwords|hardcoded keys|hard-coded keys"
+    "|密钥|凭证|凭据|密码|敏感信息|令牌|机密",
+    "migrations": "migration files|migration file|migration scripts|database migration files",
+    "run migrations": "database migrations|db migrations|schema migrations|database migration",
+    "bare except": "bare except|bare excepts|bare except clauses|bare except statements|bare except blocks"
+    "|bare exception handlers|bare except clause",
+    "globally": "globally|global packages|system-wide",
+    "git config": "git config|git configuration|global git config|git configs|global git configuration"
+    "|git settings|repository git config",
+    "period": "period|full stop|trailing period|句号",
+    "ticket": "issue number|issue numbers|ticket number|ticket numbers|ticket id|ticket ids|issue id"
+    "|issue reference|issue references|jira ticket|jira id|jira key|ticket reference|issue key",
     "lock files": "lockfile|lockfiles|lock file|lock files",
     "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
     "relative imports": "relative import|relative imports",
@@ -164,7 +185,11 @@ NOUNS = {
     "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
     "|merge request|merge requests|合并请求",
     "issue": "issue|issues|github issue|github issues|gh issue|gitlab issues|工单",
-    "branch name": "branch name|branch names|branch naming",
+    "branch name": "branch name|branch names|branch naming|branch naming format|branch name format"
+    "|branch naming convention|branch naming conventions|branch naming pattern|分支命名|分支名",
+    "pr title": "pr title|pr titles|pull request title|pull request titles|pr title format|pr-title"
+    "|pr titles for pull requests|titles for pull requests",
+    "file name": "file name|file names|filename|filenames|file naming|文件名",
     "wildcard imports": "wildcard import|wildcard imports|star imports",
     "default exports": "default export|default exports",
     "inline styles": "inline style|inline styles",
@@ -180,7 +205,9 @@ NOUNS = {
     "git": "git",
     "risky": "interactive|dangerous|long-running|blocking",
     "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
-    "artifacts": "artifact|artifacts|releases",
+    "artifacts": "artifact|artifacts|releases|build artifacts|build artefacts|build outputs|artefacts"
+    "|generated artifacts|compiled artifacts|build directories|build files|binaries|compiled binaries"
+    "|caches|large binaries|large files|log files|local files|构建产物|产物",
     "commands": "shell command|shell commands|command|commands|operation|operations|action"
     "|actions|命令|操作|指令",
     "network": "network|internet|web|network access|network requests|network calls|http requests"
@@ -198,7 +225,7 @@ NOUNS = {
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
     "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
-    "standard": "pattern|specification|spec|standard|convention|规范|标准",
+    "standard": "pattern|specification|spec|standard|convention|conventions|规范|标准|风格",
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
@@ -213,7 +240,7 @@ NOUNS = {
     "|conventional-commit style|conventional commit specification|conventional commit-style messages",
     "message": "commit message|commit message format|commit format|commit messages"
     "|git commit messages|提交信息格式|to commits"
-    "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
+    "|in commits|to commit messages|提交标题|提交信息|提交说明|提交消息|提交内容",
     "trailer": "trailer|trailers|line|lines|line length|line lengths|单行|每行|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
     "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
@@ -256,7 +283,8 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "do not forget to|don't forget to|not negotiable|not optional"
+    "filler": "for anything|for any purpose|in this monorepo|in monorepo"
+    "|do not forget to|don't forget to|not negotiable|not optional"
     "|in conversation|in chat|in this conversation|in this chat|in current conversation"
     "|without exception|without exceptions|with no exceptions"
     "|use of|uses of|usage of|matching"

@@ -16,6 +16,8 @@ EVERYTHING = ("**",)
 _GERUNDS = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
 MAX_LISTED = 4
 """Maximum number of commands listed in a summary."""
+MAX_EXCEPTIONS = 20
+"""Maximum number of exceptions listed in a summary."""
 
 
 @attrs.frozen
@@ -92,8 +94,10 @@ class Commands:
         if self.branches:
             text += f" to the branch {' or '.join(self.branches)}"
         if self.unless:
-            exceptions = [" ".join(words) for words in self.unless]
+            exceptions = [" ".join(words) for words in self.unless[:MAX_EXCEPTIONS]]
             text += f", except `{'` or `'.join(exceptions)}`"
+            if len(self.unless) > MAX_EXCEPTIONS:
+                text += " and similar commands"
         return text
 
 

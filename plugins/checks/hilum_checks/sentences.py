@@ -156,6 +156,9 @@ def _take_asides(text: str, names: list[str], asides: list[str], omitted: list[s
             return f", {inner} "  # "use `uv` (not `pip`)"
         if _not_programs().fullmatch(inner):
             return f", {inner} "  # "use pnpm (not npm/yarn)"
+        example = _EXAMPLE.fullmatch(inner)
+        if example and OPEN not in text[: found.start()] and _NAMING.search(text[: found.start()]):
+            return f" {example[1]} "  # "titles need a ticket (e.g. `[A-1] Title`)"
         listed = _read_listed(text[: found.start()], inner, omitted)
         if listed:
             return f" {listed} "
@@ -165,6 +168,10 @@ def _take_asides(text: str, names: list[str], asides: list[str], omitted: list[s
     return re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
 
 
+_EXAMPLE = re.compile(r"(?:e\.?g|for example|such as|like)\b[.,:]*\s*(⟦\d+⟧)")
+_NAMING = re.compile(
+    r"\b(?:titles?|commits?|commit messages?|branch(?: names?| naming|es)?|subjects?)\b"
+)
 # "Destructive commands (⟦0⟧, force pushes)", "artifacts (⟦0⟧, etc.)".
 _LISTABLE = re.compile(
     r"\b(?:never|not|don't|no|ask)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
@@ -273,6 +280,7 @@ def _names_subject(left: Sequence[Token], right: Sequence[Token]) -> bool:
         return True
     # "Branch naming: `feature/x`".
     is_noun = any(token.word in _NAMED_SUBJECTS for token in left)
+    is_noun = is_noun or [token.text for token in left] in (["commits"], ["commit"])
     return is_noun and not any(token.role in lexicon.MARKERS for token in right)
 
 
@@ -451,7 +459,10 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     return (*left[:end], *right, *left[end:])
 
 
-_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*(?:\s+files?)?")
+_NAMES = re.compile(
+    r"⟦\d+⟧(?:\s*(?:,|、|/|\||and|or|和|或|, and|, or)\s*⟦\d+⟧)*"
+    r"(?:\s+(?:files?|prefix(?:es)?|format|style))?"
+)
 
 
 @cache
