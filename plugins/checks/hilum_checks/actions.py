@@ -103,14 +103,18 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
     for noun, read in _SUBJECTS.items():
         if noun in clause.nouns:
             return read(verb, clause)
-    if any(map(TRAILER.fullmatch, clause.names)):
+    if any(TRAILER.search(name) for name in clause.names):
         return read_unwanted_message(verb, clause)
     code = read_code(verb, clause, scope)
     if code:
         return code
     if clause.scopes:
         return _read_option(verb, clause, scope)
-    if verb in _BRANCH_VERBS and clause.places == {"to"} and (clause.names or clause.branches):
+    if (
+        verb in _BRANCH_VERBS
+        and clause.places == {"to"}
+        and (clause.names or clause.branches or clause.kinds)
+    ):
         return _read_branches(verb, clause)
     if not clause.names:
         return _read_plain(verb, clause, effect, scope)
@@ -179,6 +183,53 @@ def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
 
 
+def read_base(tokens: Sequence[Token]) -> Commands | None:
+    """Read "pull requests must target ⟦0⟧": no pull request may name another base."""
+    names = [token.word for token in tokens if token.role in ("name", "branch")]
+    texts = {token.text for token in tokens if token.role not in ("name", "branch", "join")}
+    nouns = {token.word for token in tokens if token.role == "noun"}
+    is_about = "pull request" in nouns and bool(texts & {"target", "against", "into"})
+    if not is_about or len(names) != 1 or not texts <= _BASE_WORDS:
+        return None
+    if not _BRANCH_NAME.fullmatch(names[0]):
+        return None
+    patterns = tuple((*v.PULL_REQUEST[0], option) for option in ("--base", "-B"))
+    return Commands(patterns, unless=tuple((*words, names[0]) for words in patterns))
+
+
+_BASE_WORDS = frozenset(
+    """
+    must should target against into to all open create submit feature pr prs pull request pull requests
+    branch always the new topic
+    """.split()
+) | {"pull request", "pull requests"}
+
+
+def read_approval(tokens: Sequence[Token]) -> Commands | None:
+    """Read "never approve pull requests"."""
+    is_plain = {token.word for token in tokens} <= {"pull request", "it", "own", "filler"}
+    is_about = any(token.word == "pull request" for token in tokens)
+    return Commands(v.APPROVE) if is_plain and is_about else None
+
+
+def read_required_text(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read "every new ⟦0⟧ file must start with ⟦1⟧"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    names = [*clause.names, *clause.scopes]
+    is_plain = clause.has_only("names", "scopes", nouns="file|new|source", places="with|in")
+    if not is_plain or len(names) != 2 or clause.verbs not in (["start"], ["contain"]):
+        return None
+    is_pattern = re.fullmatch(r"\*\.[a-z]{1,5}", names[0]) is not None
+    if not is_pattern or not re.search(r"\W", names[1]) or quoted_names.is_path(names[1]):
+        return None
+    text = re.escape(names[1]).replace(r"\ ", r"\s+")
+    start = r"\A(?:#![^\n]*\n)?\s*" if clause.verbs == ["start"] else ""
+    return Content(f"{start}{text}", tuple(patterns_of(names[:1], scope)), wanted=True)
+
+
 def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "branch names must start with ⟦0⟧": new branches must have one of the prefixes."""
     clauses = read_clauses(tokens)
@@ -203,6 +254,9 @@ _BRANCH_FOLDER = re.compile(
 )
 
 
+_SHARED_BRANCHES = ("main", "master", "develop", "dev", "trunk", "release/*")
+
+
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     if verb == "push" and names == ["upstream"]:
@@ -211,6 +265,9 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
     # `OWNER/NAME` is a repository.
     are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
     is_sure = is_sure and (are_folders or "branch" in clause.nouns)
+    # "Never force-push to shared branches": at least to these.
+    if clause.kinds == ["shared"] and verb == "force-push" and "branch" in clause.nouns:
+        return Commands(v.FORCE_PUSH, branches=_SHARED_BRANCHES)
     known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
@@ -329,6 +386,46 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
             others = managers - {"bun", "conda", *clause.names}
             return read_command_names(sorted(others), scope)
     return None
+
+
+def read_manager(tokens: Sequence[Token]) -> Commands | None:
+    """Read "use ⟦0⟧ for package management": the others must not manage packages."""
+    names = [token.word for token in tokens if token.role == "name"]
+    texts = {
+        word
+        for token in tokens
+        if token.role not in ("name", "join")
+        for word in token.text.split()
+    }
+    if not names or not texts & _PACKAGE_WORDS or not texts <= _MANAGING_WORDS:
+        return None
+    # "`pnpm install` - install packages" only describes a command.
+    is_order = bool(texts & {"use", "uses", "using", "for", "manager", "使用", "包管理器"})
+    if not is_order or " " in names[0]:
+        return None
+    # "`pnpm` (`pnpm install`)" names its commands, too.
+    program = names[0]
+    managers = next((each for each in v.PACKAGE_MANAGERS if program in each), frozenset())
+    if not managers or any(name.split()[0] != program for name in names):
+        return None
+    others = sorted(managers - {program})
+    found = [words for name in others for words in v.MANAGING.get(name, ())]
+    # `uv pip install` is no `pip install`.
+    unless = (("uv", "pip"),) if program == "uv" else ()
+    return Commands(tuple(found), unless=unless) if found else None
+
+
+_PACKAGE_WORDS = frozenset(
+    "package packages dependency dependencies 包 依赖 依赖包 包管理 包管理器".split()
+)
+_MANAGING_WORDS = _PACKAGE_WORDS | frozenset(
+    """
+    use uses using for all management manager work operations
+    commands the as this project workspace repo repository and always mandatory required installs installation
+    install javascript typescript python node js ts in any tooling with tasks it is we our adding
+    使用 管理 安装 所有 必须 统一 作为 项目
+    """.split()
+)
 
 
 def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
@@ -493,6 +590,10 @@ def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
     if len(clauses) != 1 or clauses[0].length is None or scope.folder != WORKSPACE:
         return None
     most, unit = clauses[0].length
+    nouns = clauses[0].nouns
+    # "Files must not exceed 500 lines".
+    if unit == "lines" and nouns <= {"file", "source"} and most >= 50 and nouns:
+        return Content(rf"(?s:\A(?:[^\n]*\n){{{most}}}[^\n])", _SOURCES)
     is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
     is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60
     if not is_plain or not is_about or clauses[0].verbs not in (["exceed"], ["limit"]):
@@ -578,6 +679,46 @@ def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
     return Paths((everything,), WRITES, patterns_of(clause.names, scope), by_hand=True)
+
+
+def read_project_only(tokens: Sequence[Token], *, only: bool = False) -> Paths | None:
+    """Read "only modify files inside this repository" and "all operations must stay within it"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "workspace" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    nouns = "file|folder|workspace|it|commands|changes|new|existing"
+    is_plain = clause.has_only(nouns=nouns, places="in") and clause.places == {"in"}
+    is_limit = only or clause.verbs == ["stay"]
+    verbs = set(clause.verbs) - {"stay"}
+    is_writing = verbs <= {"write", "create", "add", "save", "delete", "read"}
+    is_about = bool(verbs) or bool(clause.nouns & {"commands", "file", "changes"})
+    if not (is_plain and is_limit and is_writing and is_about and verbs != {"read"}):
+        return None
+    return Paths((), WRITES, outside=True)
+
+
+def read_launched(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "use `uv run` for all Python commands": Python must be started by a launcher."""
+    names = [token.word for token in tokens if token.role == "name"]
+    texts = {token.text for token in tokens if token.role not in ("name", "join")}
+    if len(names) not in (1, 2) or "python" not in texts or not texts <= _LAUNCHING_WORDS:
+        return None
+    words = tuple(names[0].removesuffix(" python").split())
+    is_launcher = words in v.LAUNCHERS[:8] and len(words) == 2
+    is_sure = scope.binding or scope.hard or bool(texts & {"commands", "command", "命令"})
+    if not is_launcher or not is_sure or names[1:] not in ([], ["python"]):
+        return None
+    found = read_command_names(["python", "python3"], scope)
+    return attrs.evolve(found, unless=v.LAUNCHERS) if found else None
+
+
+_LAUNCHING_WORDS = frozenset(
+    """
+    use run execute through via with for to in python commands command scripts script code all every
+    always must prefix running executing everything files 使用 运行 执行 命令 脚本 必须 所有
+    """.split()
+)
 
 
 def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:
@@ -714,7 +855,7 @@ PLAIN_ACTIONS = (
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("deploy", "", "changes|file|it|artifacts|workspace", Commands(v.DEPLOY)),
     Plain("run", "tests", "file", Commands(v.TESTS), sure=False),
-    Plain("run|create|write|", "run migrations", "commands", Commands(v.MIGRATE), sure=False),
+    Plain("run|", "run migrations", "commands", Commands(v.MIGRATE)),
     Plain("upgrade", "packages", "workspace|existing|other", Commands(v.UPGRADE)),
     Plain("install", "globally", "packages|other|it", Commands(v.GLOBAL_INSTALL)),
     Plain("approve-review", "pull request", "it", Commands(v.APPROVE)),

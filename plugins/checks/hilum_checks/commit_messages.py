@@ -61,6 +61,8 @@ def _read_wanted(clause: Clause) -> Messages | None:
         return _read_language(clause)
     if _are_types(clause):
         return Messages(CONVENTIONAL, wanted=True)
+    if "ticket" in clause.nouns or (clause.verbs == ["contain"] and clause.names):
+        return _read_needed_text(clause)
     if "conventional" not in clause.nouns:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
@@ -74,6 +76,20 @@ def _read_wanted(clause: Clause) -> Messages | None:
     is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
     is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
     return Messages(CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+def _read_needed_text(clause: Clause) -> Messages | None:
+    """Read "include the issue number in commit messages" and "mention ⟦0⟧ in commit messages"."""
+    is_plain = clause.has_only("names", nouns="ticket|message|git", places="in")
+    if not is_plain or "message" not in clause.nouns or set(clause.verbs) - {"contain"}:
+        return None
+    names = [re.sub(r"\d+", "0", name) for name in clause.names]
+    if len(names) > 1 or not (clause.verbs or names):
+        return None
+    if not names:
+        return Messages(r"#\d+|\b[A-Z][A-Z0-9]+-\d+", wanted=True)
+    expression = re.escape(names[0]).replace("0", r"\d+").replace(r"\ ", r"\s+")
+    return Messages(expression, wanted=True)
 
 
 def _read_length(clause: Clause) -> Messages | None:
@@ -156,11 +172,18 @@ def read_attribution(verb: str, clause: Clause) -> Messages | None:
     return Messages(_ATTRIBUTION) if is_about_commits and verb in WRITING else None
 
 
+# A pictogram before "Generated with".
+_SYMBOLS = re.compile(r"^[^\w\s`@<(\[#\"']+\s+(?=generated\b)", re.IGNORECASE)
+
+
 def read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
     """Read "never add ⟦0⟧ to commit messages"."""
     clause = _merge_subject(clause)
     if verb == "exceed":
         return _read_length(clause)
+    if verb == "end" and clause.has_only(nouns="message|period", places="with"):
+        return Messages(r"\A[^\n]*\.[ \t]*(?:\n|\Z)") if "period" in clause.nouns else None
+    clause = attrs.evolve(clause, names=[_SYMBOLS.sub("", name) for name in clause.names])
     words = "message|text|trailer|pull request|issue"
     if verb not in WRITING:
         return None

@@ -20,14 +20,21 @@ from hilum_checks import vocabulary as v
 from hilum_checks.actions import (
     Scope,
     read_actions,
+    read_approval,
+    read_base,
     read_branch_names,
     read_commands,
     read_drafts,
+    read_launched,
     read_line_length,
     read_main_context,
+    read_manager,
     read_other_managers,
     read_other_paths,
+    read_project_only,
+    read_required_text,
     read_sign_off,
+    read_unlaunched,
     read_unwanted_code,
     read_wanted_answer,
     read_wanted_option,
@@ -100,7 +107,9 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         if found:
             is_order = all(isinstance(each, _ORDERS) for _, each in found)
             asides = sentence.asides
-            doubts += filter(_BOUNDS.search, asides) if is_order else asides
+            # "(And `make y` if `b` changed)" is another order.
+            bounds = [each for each in asides if not re.match(r"(?:and|plus)\b", each)]
+            doubts += filter(_BOUNDS.search, bounds) if is_order else asides
             omitted += [*own.omitted, *sentence.omitted]
         before = sentence.tokens
     if not parts:
@@ -109,7 +118,10 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
-    check = Check(tuple(dict.fromkeys(parts)))
+    asked = [constraint for effect, constraint in parts if effect == "ask"]
+    # "Never amend. Only amend if I say so."
+    kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
+    check = Check(tuple(dict.fromkeys(kept)))
     rest = ", ".join(dict.fromkeys(omitted))
     missing = f"; not understood, so not enforced: {rest}" if rest else ""
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
@@ -236,7 +248,10 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     ends = [*starts[1:], len(tokens)]
     clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
     # "Use `a` in services, not `b`" says nothing about other places.
-    if starts[0] and any(len(clause) < 2 or clause[1].role != "verb" for clause in clauses):
+    if starts[0] and any(
+        len(clause) < 2 or (clause[1].role != "verb" and clause[1].word != "bare")
+        for clause in clauses
+    ):
         return ()
     forms = [_cut(clause)[0] for clause in clauses]
     # In "never …, never … without asking", the approval may be meant for both.
@@ -386,10 +401,18 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     # "Use `rg` instead of `grep`": both can only be programs.
     if _IN_PIPES.intersection(others):
         return ()
+    # "Use `uv run` instead of `python`": others may run it.
+    if others and _RUN_BY_OTHERS.issuperset(others) and program in v.PROGRAMS - set(others):
+        return _deny(read_unlaunched(others, scope))
     are_programs = program in v.PROGRAMS and set(others) <= v.PROGRAMS - _COMMON
     is_sure = program in ("bun", "bunx", "deno") or are_programs
     constraint = read_commands(_without_verbs(unwanted), scope, used=not is_sure)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
+    # "Use `tofu`, not `terraform`": the other name of a program may be the wanted one.
+    if constraint and preferred:
+        kept = [words for words in constraint.patterns if words[0] != program]
+        constraint = attrs.evolve(constraint, patterns=tuple(kept)) if kept else None
+        preferred = attrs.evolve(preferred, patterns=preferred.patterns[:1])
     if constraint is None or preferred is None or _overlap(preferred, constraint):
         return ()
     return _deny(constraint)
@@ -398,6 +421,7 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 # Programs that pipes need: a better one for searching is a recommendation.
 _IN_PIPES = frozenset("grep find cat sed awk head tail".split())
 # Programs that others run: a rule against one would forbid what `uv run` starts.
+_RUN_BY_OTHERS = frozenset("python python3 pytest node".split())
 _COMMON = frozenset("python python3 node bash sh zsh docker-compose pytest rm".split())
 
 
@@ -407,14 +431,19 @@ def _without_verbs(chunk: Chunk) -> Chunk:
 
 def _overlap(preferred: Commands, unwanted: Commands) -> bool:
     """Return whether a rule against a command would also forbid the one that replaces it."""
-    words = {word for pattern in preferred.patterns for word in pattern}
-    return any(pattern[0] in words for pattern in unwanted.patterns)
+    for wanted in preferred.patterns:
+        for pattern in unwanted.patterns:
+            is_inside = len(pattern) == 1 and pattern[0] in wanted
+            if is_inside or wanted[: len(pattern)] == pattern:
+                return True
+    return False
 
 
 def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = read_main_context(tokens) or read_other_paths(tokens, scope)
+    found = found or read_project_only(tokens, only=True)
     return _deny(found or read_other_managers(tokens, scope))
 
 
@@ -440,6 +469,12 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         or read_drafts(tokens, scope)
         or _read_always(tokens, scope)
         or read_wanted_option(tokens, scope)
+        or read_line_length(tokens, scope)
+        or read_project_only(tokens)
+        or read_manager(tokens)
+        or read_base(tokens)
+        or read_required_text(tokens, scope)
+        or read_launched(tokens, scope)
     )
     if found:
         return _deny(found)
@@ -466,6 +501,15 @@ def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         needed, before = before, needed
     found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
     return tuple(("deny", each) for each in found)
+
+
+def _move_names(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return "tests must pass before committing (⟦0⟧)" with the command where it belongs."""
+    needed, before = chunks
+    names = tuple(token for token in before if token.role == "name")
+    if any(token.role == "name" for token in needed) or before[-len(names) :] != names:
+        return chunks
+    return (*needed, *names), before[: -len(names)]
 
 
 def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -582,6 +626,8 @@ FORMS: dict[str, Reader] = {
     "AVOID * UNLESS ASK": _act("ask", 0),
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
+    # Never approve pull requests.
+    "NOT ASK *": lambda chunks, _scope: _deny(read_approval(chunks[0])),
     # Never commit without running `a`.
     "NOT * WITHOUT *": _read_without,
     "NOT * WHEN *": _read_option_at,
@@ -619,7 +665,7 @@ FORMS: dict[str, Reader] = {
         [chunks[1], _until_comma(chunks[0])], scope
     ),
     "* MUST * BEFORE *": lambda chunks, scope: _read_preceded(
-        [(*chunks[0], *chunks[1]), chunks[2]], attrs.evolve(scope, binding=True)
+        _move_names([(*chunks[0], *chunks[1]), chunks[2]]), attrs.evolve(scope, binding=True)
     ),
     "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送

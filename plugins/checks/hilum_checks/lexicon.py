@@ -130,7 +130,7 @@ VERBS = {
     "|make requests to|make calls to|send data to|send requests to|send anything to|send code to"
     "|send traffic to|联系|连接|连接到",
     "load": "load|inject|加载|载入|注入",
-    "contain": "contain|include|mention|say|包含|出现|提到",
+    "contain": "contain|include|mention|say|reference|包含|出现|提到",
     "end": "end|结尾|结束",
     "exceed": "exceed|longer than|more than|of more than|超过|多于|长于",
     "limit": "keep|limit|at most|max|maximum|limit to|no longer than|no more than|控制在|限制在",
@@ -140,10 +140,13 @@ NOUNS = {
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
     "secrets": "secret|secrets|real secrets|api key|api keys|credential|credentials|password|passwords"
     "|access token|access tokens|private key|private keys|secret keys|auth tokens|api tokens"
-    "|sensitive data|secret values|hardcoded secrets|hard-coded secrets|hardcoded credentials"
-    "|hard-coded credentials|hardcoded api keys|hardcoded passwords|hardcoded keys|hard-coded keys"
+    "|sensitive data|secret values"
     "|密钥|凭证|凭据|密码|敏感信息|令牌|机密",
-    "migrations": "migration files|migration file|migration scripts|database migration files",
+    "hard-coded secrets": "hardcoded secrets|hard-coded secrets|hardcoded credentials"
+    "|hard-coded credentials|hardcoded api keys|hardcoded passwords|hardcoded keys|hard-coded keys"
+    "|hardcoded tokens",
+    "migrations": "migration|migrations|迁移文件|迁移|migration files|migration file|migration scripts"
+    "|database migration files",
     "run migrations": "database migrations|db migrations|schema migrations|database migration",
     "bare except": "bare except|bare excepts|bare except clauses|bare except statements|bare except blocks"
     "|bare exception handlers|bare except clause",
@@ -156,8 +159,7 @@ NOUNS = {
     "lock files": "lockfile|lockfiles|lock file|lock files",
     "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
     "relative imports": "relative import|relative imports",
-    "file kind": "lock|migration|migrations|config"
-    "|configuration|environment|vendored|schema|配置文件|迁移文件|迁移",
+    "file kind": "lock|config|configuration|environment|vendored|schema|配置文件",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
     "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
@@ -203,7 +205,7 @@ NOUNS = {
     "|as draft prs|draft pr",
     "bare": "bare",
     "git": "git",
-    "risky": "interactive|dangerous|long-running|blocking",
+    "risky": "interactive|dangerous|long-running|blocking|deployment|system|mutating|state-changing",
     "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
     "artifacts": "artifact|artifacts|releases|build artifacts|build artefacts|build outputs|artefacts"
     "|generated artifacts|compiled artifacts|build directories|build files|binaries|compiled binaries"

@@ -27,7 +27,7 @@ _WORDS = frozenset(
     requests git clear concise imperative mood present tense conventional semantic structured
     include including contain have text english line lines first header body your form this these
     required mandatory like summary summaries description it
-    分支 命名 使用 名 格式 必须 遵循 提交 信息 提交信息 标题 采用 规范 以 开头 统一 风格 前缀
+    分支 分支命名 分支名 命名 使用 名 格式 必须 遵循 提交 信息 提交信息 标题 采用 规范 以 开头 统一 风格 前缀
     """.split()
 )
 _BRANCH_NOUNS = ("branch", "branch name", "worktree")
@@ -233,7 +233,10 @@ _TEST_WORDS = frozenset(
 def _read_test_files(texts: Sequence[str], name: str) -> Names | None:
     """Read "test files must be named ⟦0⟧" and "test files end with ⟦0⟧"."""
     words = {word for text in texts for word in text.split()}
-    if not words <= _TEST_WORDS or "go" in words or not words & {"named", "end", "ends", "suffix"}:
+    if not words <= _TEST_WORDS or "go" in words:
+        return None
+    # The word "named" is dropped next to other words.
+    if "*" not in name and "<" not in name and not words & {"named", "end", "ends", "suffix"}:
         return None
     form = re.fullmatch(r"(?:\*|<\w+>)?([\w.-]*?)(?:\*|<\w+>)?([\w-]*)(\.[a-z]{1,4})", name)
     if form is None or ("test" not in name.lower() and "spec" not in name.lower()):

@@ -58,7 +58,7 @@ def read_reading(
         scope: What the rest of the rule says.
     """
     waiting = read_waiting(before, scope)
-    return _combine(_read_files(needed), waiting, scope)
+    return _combine(needed, waiting, scope)
 
 
 def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
@@ -70,15 +70,20 @@ def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
     is_start = "first" in ending or "start" in ending or "beginning" in ending
     if not is_start or "not" in ending:
         return ()
-    return _combine(_read_files(tokens[: at + 1]), _any_write(scope), scope)
+    return _combine(tokens[: at + 1], _any_write(scope), scope)
 
 
 def _combine(
-    names: list[str], waiting: Paths | Commands | None, scope: Scope
+    needed: Sequence[Token], waiting: Paths | Commands | None, scope: Scope
 ) -> tuple[ReadFirst, ...]:
+    """Return a check for each file that must be read."""
+    names = _read_files(needed)
     if not names or waiting is None:
         return ()
-    return tuple(ReadFirst(Paths(patterns_of([name], scope), READS), waiting) for name in names)
+    # "Read the root ⟦0⟧ first", in a file of a nested folder.
+    is_at_root = any(token.text == "root" for token in needed)
+    files = [(f"/{name}",) if is_at_root else patterns_of([name], scope) for name in names]
+    return tuple(ReadFirst(Paths(patterns, READS), waiting) for patterns in files)
 
 
 def _read_files(tokens: Sequence[Token]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import Clause
 from hilum_checks.model import Commands, Constraint, Content, mark_detail
@@ -34,6 +36,12 @@ def read_secrets(verb: str, clause: Clause) -> tuple[Constraint, ...]:
         verb: The verb.
         clause: Its object.
     """
+    if (
+        clause.has_only(nouns=f"hard-coded secrets|{_NOUNS}")
+        and "hard-coded secrets" in clause.nouns
+    ):
+        clause = attrs.evolve(clause, nouns=clause.nouns - {"hard-coded secrets"} | {"secrets"})
+        verb = verb or "hard-code"
     is_plain = "secrets" in clause.nouns and clause.has_only(nouns=_NOUNS, places="in|to|with")
     if not is_plain:
         return ()
@@ -48,7 +56,6 @@ def read_secrets(verb: str, clause: Clause) -> tuple[Constraint, ...]:
         "use",
         "contain",
         "store",
-        "",
     ):
         return (content,)
     if verb not in ("commit", "stage", "push"):

@@ -14,7 +14,7 @@ from hilum_checks.bare_names import bare_pattern
 
 OPEN = "⟦"
 CLOSE = "⟧"
-MAX_SENTENCE = 1_000
+MAX_SENTENCE = 2_000
 """Maximum number of characters in a rule; a longer one says more than a check can express."""
 UNREADABLE = "unknown"
 
@@ -72,12 +72,14 @@ def split_rule(rule: str) -> list[Sentence] | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
+    text = _TYPE_LIST.sub(lambda found: re.sub(r"[a-z]+", r"`\g<0>:`", found[0]), text)
     names: list[str] = []
 
     def set_apart(found: re.Match[str]) -> str:
         name = next(group for group in found.groups() if group is not None).strip()
         # "`.lng` files" are files with this ending.
         is_ending = re.fullmatch(r"\.[a-z0-9]{1,12}", name) and not v.DOTTED.fullmatch(name)
+        is_ending = is_ending and name not in _MODIFIERS
         names.append(f"*{name}" if is_ending else name)
         return f"{OPEN}{len(names) - 1}{CLOSE}"
 
@@ -105,7 +107,14 @@ def split_rule(rule: str) -> list[Sentence] | str:
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
-_ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
+_TYPE = r"(?:feat|fix|docs|style|refactor|perf|tests?|build|ci|chore|revert)"
+# "Types: feat, fix, docs, chore".
+_TYPE_LIST = re.compile(rf"(?<![\w`/-]){_TYPE}(?:(?:, |,| \| |\||/){_TYPE}){{2,}}(?![\w`/:(-])")
+_MODIFIERS = (".only", ".skip", ".todo", ".unwrap", ".expect")
+"""What tests and results are called with, and no endings of files."""
+_ENDS = re.compile(
+    r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不)[^，]*$)"
+)
 
 
 def _read(text: str, names: list[str]) -> Sentence:
@@ -115,6 +124,7 @@ def _read(text: str, names: list[str]) -> Sentence:
         return Sentence(tuple(_tokenize(closed, names)), text)
     asides: list[str] = []
     omitted: list[str] = []
+    text = _drop_product_names(text, names)
     head = _take_asides(text, names, asides, omitted)
     head = _cut_reason(_rewrite(head), names, asides)
     found = _BREAK.search(head)
@@ -172,6 +182,18 @@ _EXAMPLE = re.compile(r"(?:e\.?g|for example|such as|like)\b[.,:]*\s*(⟦\d+⟧)
 _NAMING = re.compile(
     r"\b(?:titles?|commits?|commit messages?|branch(?: names?| naming|es)?|subjects?)\b"
 )
+
+
+def _drop_product_names(text: str, names: list[str]) -> str:
+    """Return a text without the names of products before their programs: "OpenTofu (`tofu`)"."""
+
+    def drop(found: re.Match[str]) -> str:
+        is_program = names[int(found[2])] in v.PROGRAMS and found[1] not in lexicon.lexicon()
+        return f"{OPEN}{found[2]}{CLOSE}" if is_program else found[0]
+
+    return re.sub(r"\b([a-z]+) [(（]⟦(\d+)⟧[)）]", drop, text)
+
+
 # "Destructive commands (⟦0⟧, force pushes)", "artifacts (⟦0⟧, etc.)".
 _LISTABLE = re.compile(
     r"\b(?:never|not|don't|no|ask)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
@@ -251,6 +273,9 @@ def _join_parts(
             tokens = (*left, *tokens)
         else:
             labels = (label, *labels)
+    elif _asks_instead(left, tokens):
+        # "Never commit directly - always ask before committing" asks.
+        return Sentence(tokens, text, (*asides, *following.asides), labels, tuple(omitted))
     elif tokens and tokens[0].role == "NOT" and _says_where(left):
         # "Use them only in some files - never use `a` elsewhere".
         labels = (label, *labels)
@@ -272,6 +297,15 @@ def _join_parts(
         return only_left
     both = (*omitted, *following.omitted)
     return Sentence(tokens, text, (*asides, *following.asides), labels, both)
+
+
+def _asks_instead(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether what must not be done is to be asked about: "never push - ask before pushing"."""
+    roles = [token.role for token in right if token.role in lexicon.MARKERS]
+    if left[0].role != "NOT" or roles[:2] != ["ASK", "BEFORE"]:
+        return False
+    verbs = {token.word for token in left if token.role == "verb"}
+    return bool(verbs) and verbs <= {token.word for token in right if token.role == "verb"}
 
 
 def _names_subject(left: Sequence[Token], right: Sequence[Token]) -> bool:
@@ -358,10 +392,14 @@ _PROHIBITION_REWRITES = tuple(
     for pattern, replacement in (
         # "Never edit generated files such as ⟦0⟧" names some of them.
         (r",? (?:such as|like|including) (?=⟦)", " "),
+        # "No ⟦0⟧ in committed code".
+        (r"\s+in (?:the )?(?:committed|final|merged|checked-in) (?:code|tests|files)\b", ""),
+        # "Do not edit ⟦0⟧ or similar files".
+        (r"(?<=⟧),? (?:or|and) (?:any )?(?:other|similar|equivalent)\b[^,;:—]*$", ""),
         # What the forbidden thing is always for limits nothing.
         (
-            r"(?<=⟧) to (?:bypass|escape|silence|suppress|skip|circumvent|work around|get around|hide"
-            r"|satisfy|block on|discard)\b[^,;:—]*(?=$|[,;:—])",
+            r"(?<=⟧) to (?:bypass|silence|suppress|skip|circumvent|work around|get around|discard)"
+            r"\b[^,;:—]*(?=$|[,;:—])",
             "",
         ),
     )
@@ -657,8 +695,13 @@ def is_harmless(text: str) -> bool:
     """Return whether a text only explains a rule, or says what to do instead."""
     text = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", text)
     text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
-    # A reason limits nothing.
+    # A reason limits nothing, nor does what widens a rule.
     text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r",? even (?:when|if)\b[^,;]*|\bnot optional(?: suggestions)?\b", "", text)
+    if re.match(r"(?:as|since|because) (?!needed|required|appropriate|long)", text):
+        return re.search(r"\b(?:unless|except|however|but)\b", text) is None
+    if _HELP.match(text):
+        return True
     text = re.sub(r"^(?:as|since) (?:it|they|these|this|that) (?:can|will|may)\b", "", text)
     text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
     text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
@@ -666,7 +709,7 @@ def is_harmless(text: str) -> bool:
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )
     # Another prohibition makes no exception, nor do examples.
-    prohibition = r"^(?:and |also )*(?:never|do not|don't|must not)\b"
+    prohibition = r"^(?:and |also |in particular,? |likewise,? |similarly,? )*(?:(?:never|do not|don't|must not)\b|不准|禁止|严禁|切勿|请勿|绝不)"
     text, number = re.subn(prohibition, "", text.strip())
     if number:
         return _limit_pattern().search(text) is None
@@ -712,6 +755,14 @@ def is_other_harmless(text: str, *, earlier: bool) -> bool:
         r"\bwith no exceptions?\b|\binstead\b|\ballowed (?:types|scopes|prefixes)\b", "", text
     ).strip()
     return re.search(_SITUATION if earlier else _OTHERS, text) is None
+
+
+# What to do if a rule cannot be kept, and doubts about which the user is to be asked.
+_HELP = re.compile(
+    r"(?:if|when|where) (?:[^,;]*\b(?:exceed\w*|fail\w*|violat\w*|missing|not found|unavailable|longer|larger"
+    r"|grow\w*)\b[^,;]*, (?!ask|skip|ignore|you (?:may|can))"
+    r"|[^,;]*, (?:please |always |stop and |then )*ask\b)(?!.*\b(?:may|can|allowed|unless|except|skip)\b)"
+)
 
 
 def wants_new_files(text: str) -> bool:

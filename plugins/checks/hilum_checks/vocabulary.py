@@ -109,6 +109,17 @@ PACKAGE_MANAGERS = (
 """Programs of which a project uses one."""
 MANAGERS = frozenset.union(*PACKAGE_MANAGERS) - {"bun", "uv"}
 
+MANAGING: dict[str, Phrases] = {
+    "npm": phrases("npm install|npm i|npm ci|npm add|npm uninstall|npm update"),
+    "pnpm": phrases("pnpm install|pnpm i|pnpm add|pnpm remove|pnpm update"),
+    "yarn": phrases("yarn install|yarn add|yarn remove|yarn upgrade"),
+    "pip": phrases("pip install|python -m pip install|python3 -m pip install|pip uninstall"),
+    "pip3": phrases("pip3 install|pip3 uninstall"),
+    "pipenv": phrases("pipenv install|pipenv uninstall"),
+    "poetry": phrases("poetry add|poetry install|poetry remove|poetry update"),
+}
+"""The commands with which package managers change the packages of a project."""
+
 # Different spellings of the same command.
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
