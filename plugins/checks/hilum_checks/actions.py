@@ -105,6 +105,8 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
             return read(verb, clause)
     if any(TRAILER.search(name) for name in clause.names):
         return read_unwanted_message(verb, clause)
+    if "bare" in clause.nouns and clause.names == ["except"]:
+        clause = attrs.evolve(clause, names=["except:"])
     code = read_code(verb, clause, scope)
     if code:
         return code
@@ -266,12 +268,13 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
     are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
     is_sure = is_sure and (are_folders or "branch" in clause.nouns)
     # "Never force-push to shared branches": at least to these.
-    if clause.kinds == ["shared"] and verb == "force-push" and "branch" in clause.nouns:
-        return Commands(v.FORCE_PUSH, branches=_SHARED_BRANCHES)
+    if clause.kinds == ["shared"] and "branch" in clause.nouns:
+        names += _SHARED_BRANCHES
+        clause = attrs.evolve(clause, kinds=[])
     known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
-    return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
+    return Commands(_BRANCH_VERBS[verb], branches=tuple(dict.fromkeys(names)))
 
 
 # `*.key`, `.DS_Store`, `.venv/`.
@@ -336,7 +339,7 @@ def read_unlaunched(names: list[str], scope: Scope) -> Commands | None:
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
     """Return the commands that a part of a sentence names."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
+    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands|managing"):
         return None
     return read_command_names(clauses[0].names, scope, used=used)
 
@@ -376,7 +379,7 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
     """Read "use only ⟦0⟧" and "always use ⟦0⟧": a package manager, which forbids the others."""
     clauses = read_clauses([token for token in tokens if token.text != "supported"])
     if len(clauses) != 1 or not clauses[0].has_only(
-        "names", nouns="it|workspace|commands|tool|packages"
+        "names", nouns="it|workspace|commands|tool|packages|managing"
     ):
         return None
     clause = clauses[0]

@@ -35,6 +35,7 @@ from hilum_checks.model import (
     Paths,
     Preceded,
     ReadFirst,
+    RunFirst,
     Tools,
 )
 
@@ -284,6 +285,8 @@ def _read_order(text: str, folder: PurePosixPath) -> _Order:
     elif waiting != "answer":
         before, mistake = _commands(waiting, folder)
     changed: Paths | None = None
+    if parts["changed"] and isinstance(before, Paths):
+        mistake = mistake or "a write waits for a command whatever has changed; write before answer"
     if parts["changed"]:
         paths, other = _paths(WRITES, parts["changed"], folder)
         mistake = mistake or other
@@ -320,6 +323,8 @@ def _preceded(text: str, folder: PurePosixPath) -> Reading:
     if mistake or not needed:
         # What must run first is unclear, so the command waits until the line is corrected.
         return before, mistake
+    if isinstance(before, Paths):
+        return tuple(RunFirst(each, before) for each in needed), ""
     return tuple(Preceded(each, before, changed) for each in needed), ""
 
 

@@ -54,6 +54,7 @@ from hilum_checks.model import (
     Effect,
     Preceded,
     ReadFirst,
+    RunFirst,
 )
 from hilum_checks.naming import read_naming
 from hilum_checks.other_sentences import is_unrelated
@@ -127,7 +128,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
 
 
-_ORDERS = (Preceded, ReadFirst, Accompanied)
+_ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)
 # Words with which a remark limits what must be done first.
 _BOUNDS = re.compile(
     r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"

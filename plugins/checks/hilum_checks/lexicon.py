@@ -220,6 +220,8 @@ NOUNS = {
     "tool": "tool|tools|工具",
     "host": "host|hosts|domain|domains|server|servers|site|sites|url|urls|域名|主机|服务器|网站",
     "data": "data|requests|数据",
+    "managing": "for package management|for dependency management|for package operations"
+    "|for all package management|for managing dependencies|for managing packages",
     "registry": "pypi|registry",
     "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
     "|答复|答案|每次回复|每次回答|最终回答",
@@ -264,7 +266,7 @@ PROGRAMS = frozenset(
 """Words without quotes that can only be the names of programs."""
 KINDS = {
     "main": "主",
-    "shared": "group|public|共享|群聊|群组|公开",
+    "shared": "group|public|protected|default|共享|群聊|群组|公开",
     "headless": "unattended|无人值守|后台",
 }
 PLACES = {
@@ -292,7 +294,6 @@ OTHERS = {
     "|use of|uses of|usage of|matching"
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"
-    "|for package management|for dependency management|for package operations"
     "|in typescript"
     "|in python|in javascript|in rust|treat|as package manager"
     "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"

@@ -246,24 +246,38 @@ class Messages:
 
 @attrs.frozen
 class Preceded:
-    """Commands, writes or final answers that must wait until another command has succeeded.
+    """Commands, or final answers, that must wait until another command has succeeded.
 
     Attributes:
-        needed: The command that must have succeeded since the session last wrote a file; before
-            writes, in the session.
-        before: The commands that must not be run, or the files that must not be written, before;
-            ``None`` for final answers.
+        needed: The command that must have succeeded since the session last wrote a file.
+        before: The commands that must not be run before; ``None`` for final answers.
         changed: The files whose change makes the command necessary; ``None`` for all files.
     """
 
     needed: Commands
-    before: Commands | Paths | None
+    before: Commands | None
     changed: Paths | None = None
 
     def __str__(self) -> str:
         waiting = "a final answer" if self.before is None else str(self.before)
         cause = f" since {self.changed}" if self.changed else ""
         return f"{waiting} before {self.needed} has succeeded{cause}"
+
+
+@attrs.frozen
+class RunFirst:
+    """Writes that must wait until a command has succeeded in the session.
+
+    Attributes:
+        needed: The command. A write does not make it necessary again.
+        before: The files that must not be written before.
+    """
+
+    needed: Commands
+    before: Paths
+
+    def __str__(self) -> str:
+        return f"{self.before} before {self.needed} has succeeded"
 
 
 @attrs.frozen
@@ -316,6 +330,7 @@ Constraint = (
     | Preceded
     | Accompanied
     | ReadFirst
+    | RunFirst
 )
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
@@ -332,6 +347,7 @@ PARTS: dict[str, type[Constraint]] = {
         Preceded,
         Accompanied,
         ReadFirst,
+        RunFirst,
     )
 }
 """The kinds of constraints, by name."""

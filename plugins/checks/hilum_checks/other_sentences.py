@@ -12,6 +12,7 @@ from hilum_checks.model import (
     Messages,
     Preceded,
     ReadFirst,
+    RunFirst,
 )
 from hilum_checks.sentences import Sentence
 
@@ -47,7 +48,7 @@ def is_unrelated(sentence: Sentence, constraints: Sequence[Constraint], *, is_sc
         return False
     if is_scene and _SITUATION.match(sentence.text):
         return False
-    if all(isinstance(each, Preceded | ReadFirst | Accompanied) for each in constraints):
+    if all(isinstance(each, Preceded | ReadFirst | RunFirst | Accompanied) for each in constraints):
         return True  # "Run `a` before committing. If it fails, …"
     if words & _REFERENCES:
         return False

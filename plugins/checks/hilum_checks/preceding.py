@@ -8,8 +8,8 @@ from typing import TypeVar
 from hilum_checks import vocabulary as v
 from hilum_checks.actions import Scope, read_actions, read_command_names
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
-from hilum_checks.model import Commands, Paths, Preceded
-from hilum_checks.reading_first import read_waiting
+from hilum_checks.model import Commands, Constraint, Preceded, RunFirst
+from hilum_checks.reading_first import read_written
 from hilum_checks.sentences import UNREADABLE, Token
 
 Meaning = TypeVar("Meaning")
@@ -64,7 +64,7 @@ _WAITING = frozenset(
 
 def read_preceded(
     needed: Sequence[Token], before: Sequence[Token], scope: Scope
-) -> tuple[Preceded, ...]:
+) -> tuple[Constraint, ...]:
     """Read "always run ⟦0⟧ before committing": a check for each command that must run.
 
     Args:
@@ -72,17 +72,17 @@ def read_preceded(
         before: What must wait for it.
         scope: What the rest of the rule says.
     """
-    waiting: Commands | Paths | None
     is_answer = _is_end_of_work(before)
-    waiting = None
-    if not is_answer:
-        waiting = _first(
-            before, lambda part: _read_deadline(part, scope) or read_waiting(part, scope)
-        )
-    if waiting is None and not is_answer:
-        return ()
-    commands = _first(_from_verb(needed), lambda part: read_needed(part, scope))
-    return tuple(Preceded(each, waiting) for each in commands or ())
+    deadline = None if is_answer else _first(before, lambda part: _read_deadline(part, scope))
+    writes = None
+    if deadline is None and not is_answer:
+        writes = _first(before, lambda part: read_written(part, scope))
+        if writes is None:
+            return ()
+    commands = _first(_from_verb(needed), lambda part: read_needed(part, scope)) or []
+    if writes is not None:
+        return tuple(RunFirst(each, writes) for each in commands)
+    return tuple(Preceded(each, deadline) for each in commands)
 
 
 def _is_end_of_work(tokens: Sequence[Token]) -> bool:

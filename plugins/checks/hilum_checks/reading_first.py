@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from hilum_checks import quoted_names
 from hilum_checks.actions import WORKSPACE, Scope, patterns_of
 from hilum_checks.label_scopes import TESTS
-from hilum_checks.model import READS, WRITES, Commands, Paths, ReadFirst
+from hilum_checks.model import READS, WRITES, Paths, ReadFirst
 from hilum_checks.sentences import Token
 
 _READING = frozenset(
     "read consult study re-read reread review see check load 阅读 读取 查看 读".split()
 )
+_LOOKING = frozenset("read consult study re-read reread 阅读 读取 读".split())
+_DOCUMENTS = (".md", ".mdc", ".txt", ".rst", ".adoc", ".pdf")
 # How something is to be read, and words that do not change what it is.
 _MANNER = frozenset(
     """
@@ -57,7 +59,7 @@ def read_reading(
         before: What must wait for it.
         scope: What the rest of the rule says.
     """
-    waiting = read_waiting(before, scope)
+    waiting = read_written(before, scope)
     return _combine(needed, waiting, scope)
 
 
@@ -73,9 +75,7 @@ def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
     return _combine(tokens[: at + 1], _any_write(scope), scope)
 
 
-def _combine(
-    needed: Sequence[Token], waiting: Paths | Commands | None, scope: Scope
-) -> tuple[ReadFirst, ...]:
+def _combine(needed: Sequence[Token], waiting: Paths | None, scope: Scope) -> tuple[ReadFirst, ...]:
     """Return a check for each file that must be read."""
     names = _read_files(needed)
     if not names or waiting is None:
@@ -98,10 +98,13 @@ def _read_files(tokens: Sequence[Token]) -> list[str]:
         return []
     # "Check `status`" is no reading of a file.
     are_files = all("." in name or "/" in name for name in names)
-    return names if are_files else []
+    is_reading = not _LOOKING.isdisjoint(words)
+    # To review a folder is work, and to check a document is to read it.
+    are_documents = all(name.endswith(_DOCUMENTS) for name in names)
+    return names if are_files and (is_reading or are_documents) else []
 
 
-def read_waiting(tokens: Sequence[Token], scope: Scope) -> Paths | Commands | None:
+def read_written(tokens: Sequence[Token], scope: Scope) -> Paths | None:
     """Return the writes that must wait: "starting work", "editing ⟦0⟧", "writing tests"."""
     names = [token.word for token in tokens if token.role == "name"]
     words = [token.text for token in tokens if token.role not in ("name", "join")]
@@ -119,5 +122,6 @@ def read_waiting(tokens: Sequence[Token], scope: Scope) -> Paths | Commands | No
 
 
 def _any_write(scope: Scope) -> Paths:
+    """Return all writes but those of programs that install or build something."""
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
-    return Paths((everything,), WRITES)
+    return Paths((everything,), WRITES, (".git",), by_hand=True)

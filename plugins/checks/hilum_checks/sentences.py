@@ -709,7 +709,8 @@ def is_harmless(text: str) -> bool:
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )
     # Another prohibition makes no exception, nor do examples.
-    prohibition = r"^(?:and |also |in particular,? |likewise,? |similarly,? )*(?:(?:never|do not|don't|must not)\b|不准|禁止|严禁|切勿|请勿|绝不)"
+    prohibition = r"^(?:and |also |in particular,? |likewise,? |similarly,? )*"
+    prohibition += r"(?:(?:never|do not|don't|must not)\b|不准|禁止|严禁|切勿|请勿|绝不)"
     text, number = re.subn(prohibition, "", text.strip())
     if number:
         return _limit_pattern().search(text) is None

@@ -36,9 +36,11 @@ from hilum_checks.model import (
     Paths,
     Preceded,
     ReadFirst,
+    RunFirst,
     Tools,
 )
 from hilum_checks.path_matcher import Fit
+from hilum_checks.vocabulary import BRANCH
 from hilum_checks.written_texts import match_content, match_messages
 
 MAX_QUOTED = 300
@@ -76,6 +78,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
     ReadFirst: "Read that file first; then this call is allowed.",
     Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
+    RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
 
 
@@ -119,12 +122,17 @@ def judge(
                 continue
             kind = ReadFirst
             constraint = constraint.before
+        elif isinstance(constraint, RunFirst):
+            if history is not None and history.has_run(constraint.needed):
+                continue
+            kind = RunFirst
+            constraint = constraint.before
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
         if fit != "yes" and isinstance(constraint, Commands):
             fit, action = _match_recipes(constraint, facts, rule, (fit, action))
-        if not fit:
+        if not fit or (fit == "maybe" and _is_custom(kind, constraint)):
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or kind is ReadFirst):
@@ -138,6 +146,18 @@ def judge(
     return question
 
 
+def _is_custom(kind: type[Any], constraint: Constraint) -> bool:
+    """Return whether a rule is about customs, such as the names of branches, which protect nothing.
+
+    Nobody needs to be asked about a doubt.
+    """
+    if kind is RunFirst:
+        return True
+    if not isinstance(constraint, Commands) or not constraint.unless:
+        return False
+    return constraint.patterns == BRANCH
+
+
 def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
     """Return what the model should do after a denial."""
     if isinstance(constraint, Messages) and constraint.kind == "commit message":
@@ -148,12 +168,9 @@ def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
 
 
 def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
-    """Return whether something must be done before other commands may run, or files be written."""
+    """Return whether something must be done before other commands may run."""
     if history is None:
         return True
-    if isinstance(constraint.before, Paths):
-        # Every write makes a command necessary again, so that nothing could ever be written.
-        return not history.has_run(constraint.needed)
     if isinstance(constraint, Accompanied) or constraint.changed is not None:
         return history.is_due(constraint, root)
     return not history.has_succeeded(constraint.needed)
@@ -180,7 +197,7 @@ def parts_of(
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
     return any(
-        isinstance(constraint, Preceded | Accompanied | ReadFirst)
+        isinstance(constraint, Preceded | Accompanied | ReadFirst | RunFirst)
         for _, _, constraint in parts_of(rules)
     )
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import attrs
 import msgspec
 from hilum import Workspace, config_folder
+from hilum_checks.heading_completion import complete_sentence, name_order
 from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
 from hilum_rules.exceptions_after import withdraw_limited
-from hilum_checks.heading_completion import complete_sentence, name_order
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.importing import ImportResolver, PlacedDraft
 from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
