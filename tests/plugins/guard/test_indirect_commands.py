@@ -238,6 +238,11 @@ BY_ANOTHER_NAME = [
     ("sed -i 's/one/else/g; s,a,e,' a.py", ""),
     ("sed -n '/def e/,/end/p' a.py", ""),
     ("sed -n 1,5p example.py", ""),
+    # the option -u of Git
+    ("git clone -u 'git push' x y", "yes"),
+    ("git clone -u ./missing.sh x y", "maybe"),
+    ("git branch -u origin/main", ""),
+    ("git add -u lib/a.py", ""),
     # links and copies of programs
     ("ln -s $(which git) g; ./g push origin main", "yes"),
     ("cp /usr/bin/git ./hg2; ./hg2 push origin main", "yes"),
