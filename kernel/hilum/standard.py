@@ -166,14 +166,13 @@ async def open_standard_session(
         project_plugins=project.files,
         required=required,
         project_settings=project_settings,
+        expects_prompt=expects_prompt,
     ) as kernel:
-        if expects_prompt:
-            kernel.expects_prompt = True
-            # Without a guard, plugins hardly run commands, so the warden is not started ahead.
-            if wants_guard:
-                # If it cannot start, the first command reports why.
-                with suppress(CommandError):
-                    await kernel.warden.start()
+        # Without a guard, plugins hardly run commands, so the warden is not started ahead.
+        if expects_prompt and wants_guard:
+            # If it cannot start, the first command reports why.
+            with suppress(CommandError):
+                await kernel.warden.start()
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel.store, resume, workspace) if resume else ""
