@@ -45,6 +45,8 @@ FLOORS = [
         "inotify",
         "unread_outputs",
         "fork_client",
+        "compile_cache",
+        "module_archive",
     ],
     [
         "messages",

@@ -163,9 +163,9 @@ def __getattr__(name: str) -> Any:
 async def open_kernel(kernel: Kernel) -> AsyncIterator[None]:
     """Try the sandbox while the session opens, if a prompt with the Git status follows at once."""
     async with trio.open_nursery() as nursery:
-        if kernel.expects_prompt and _is_in_repository(kernel.workspace):
-            if kernel.settings(GuardSettings).sandbox != "off":
-                nursery.start_soon(_try_sandbox, name="guard: trial of the sandbox")
+        has_sandbox = kernel.settings(GuardSettings).sandbox != "off"
+        if kernel.expects_prompt and has_sandbox and _is_in_repository(kernel.workspace):
+            nursery.start_soon(_try_sandbox, name="guard: trial of the sandbox")
         yield None
         nursery.cancel_scope.cancel()
 
