@@ -46,7 +46,6 @@ FLOORS = [
         "unread_outputs",
         "fork_client",
         "compile_cache",
-        "module_archive",
     ],
     [
         "messages",
@@ -61,6 +60,7 @@ FLOORS = [
         "listening",
         "config_files",
         "foreign_files",
+        "module_archive",
     ],
     ["events", "arguments", "images", "model_calls"],
     [
