@@ -15,7 +15,7 @@ import sys
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from errno import E2BIG, EINVAL, ENOENT
 from subprocess import DEVNULL
 from typing import NamedTuple, Self
@@ -297,9 +297,11 @@ class Warden:
         Raises:
             CommandError: The process could not be started.
         """
-        process, given = _connect(streams)
+        with ExitStack() as stack:
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            process, given = _connect(streams)
+            stack.pop_all()
         process.is_spare = True
-        ours, theirs = socket.socketpair()
         given.append(theirs.detach())
         control = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         try:
@@ -346,8 +348,8 @@ class Warden:
         if not hasattr(os, "fork"):
             raise CommandError("Commands cannot be run on this system.", hint="Use Linux or macOS.")
         ours, theirs = socket.socketpair()
-        self._socket = trio.socket.from_stdlib_socket(ours)
-        with theirs:
+        with theirs, ExitStack() as stack:
+            stack.enter_context(ours)
             fd = theirs.fileno()
             # -I and -S exclude site packages and PYTHON* variables, for safety and a fast start.
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
@@ -361,6 +363,8 @@ class Warden:
                 # others.
                 start_new_session=True,
             )
+            stack.pop_all()
+        self._socket = trio.socket.from_stdlib_socket(ours)
         return self._socket
 
 
@@ -630,21 +634,30 @@ def _connect(streams: Streams) -> tuple[Process, list[int]]:
 
     The descriptors are those of the channel and of the standard streams.
     """
-    ours, theirs = socket.socketpair()
-    given = [theirs.detach()]
+    given: list[int] = []
+    # There may be too few descriptors for all of them.
+    with ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, socket.socketpair())
 
-    def pipe(kept: int) -> trio.lowlevel.FdStream:
-        ends = os.pipe()
-        given.append(ends[1 - kept])
-        return trio.lowlevel.FdStream(ends[kept])
+        def pipe(kept: int) -> trio.lowlevel.FdStream:
+            ends = os.pipe()
+            given.append(ends[1 - kept])
+            stack.callback(os.close, ends[1 - kept])
+            stream = trio.lowlevel.FdStream(ends[kept])
+            stack.callback(stream.close)
+            return stream
 
-    stdout = pipe(0)
-    stderr = None if streams.merge else pipe(0)
-    if streams.merge:
-        # Standard error shares the pipe of standard output, so that their output arrives in order.
-        given.append(os.dup(given[1]))
+        stdout = pipe(0)
+        stderr = None if streams.merge else pipe(0)
+        if streams.merge:
+            # Standard error shares the pipe of standard output, so that their output arrives in
+            # order.
+            given.append(os.dup(given[0]))
+            stack.callback(os.close, given[-1])
+        stdin = pipe(1) if streams.stdin else None
+        stack.pop_all()
     channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-    return Process(channel, pipe(1) if streams.stdin else None, stdout, stderr), given
+    return Process(channel, stdin, stdout, stderr), [theirs.detach(), *given]
 
 
 class _Window:
