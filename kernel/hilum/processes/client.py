@@ -166,6 +166,7 @@ class Warden:
         on_output: Callable[[str, bytes], None] | None = None,
         limit: int = 1_000_000,
         grace: float = GRACE,
+        begun: trio.Event | None = None,
     ) -> Completed:
         """Run a command to completion.
 
@@ -180,11 +181,12 @@ class Warden:
             limit: Maximum number of bytes to keep of each stream, half from its beginning and half
                 from its end.
             grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
+            begun: Set when the command has been handed to the warden.
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed.
         """
-        begun = time.perf_counter()
+        began = time.perf_counter()
         stdout = _Window(limit)
         stderr = _Window(limit)
         code = 0
@@ -209,6 +211,8 @@ class Warden:
             stream.close()
 
         async with self.open(command, stdin=bool(input), grace=grace) as process:
+            if begun is not None:
+                begun.set()
             windows = {"stdout": (process.stdout, stdout)}
             if process.stderr is not None:
                 windows["stderr"] = (process.stderr, stderr)
@@ -230,7 +234,7 @@ class Warden:
                         take(name, window, chunk)
         if faults:
             raise faults[0]
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - began
         return Completed(
             code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped
         )
