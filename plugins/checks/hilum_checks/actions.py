@@ -153,7 +153,8 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
 
 def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
     """Read "commits must be signed off": every commit needs the option ``--signoff``."""
-    clauses = read_clauses(tokens)
+    # "Commits must be GPG-signed and include a sign-off": a key cannot be seen in a command.
+    clauses = read_clauses([token for token in tokens if token.text != "gpg-signed"])
     if len(clauses) != 1:
         return None
     clause = clauses[0]
@@ -163,6 +164,7 @@ def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
     is_plain = clause.has_only(
         "names", nouns="signed-off|message|trailer|option", places="with|to|in"
     )
+    clause = attrs.evolve(clause, verbs=list(dict.fromkeys(clause.verbs)))
     is_about = "commit" in clause.verbs or "message" in clause.nouns
     if not (is_plain and is_about and {"commit", "contain", "use", "add"}.issuperset(clause.verbs)):
         return None
@@ -232,6 +234,10 @@ def read_required_text(tokens: Sequence[Token], scope: Scope) -> Content | None:
     return Content(f"{start}{text}", tuple(patterns_of(names[:1], scope)), wanted=True)
 
 
+_SWITCH = ("git", "switch", "-c")
+_NEW_BRANCHES = Commands(v.BRANCH, new_branches=True)
+
+
 def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "branch names must start with ⟦0⟧": new branches must have one of the prefixes."""
     clauses = read_clauses(tokens)
@@ -246,8 +252,8 @@ def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     prefixes = [re.sub(r"<[^<>]*>", "*", name).rstrip("*") for name in clause.names]
     if not all(re.fullmatch(r"[\w*.-]+[/-]", prefix) for prefix in prefixes):
         return None
-    allowed = tuple((*words, f"{prefix}*") for words in v.BRANCH for prefix in prefixes)
-    return Commands(v.BRANCH, unless=allowed)
+    allowed = tuple((*_SWITCH, f"{prefix}*") for prefix in prefixes)
+    return attrs.evolve(_NEW_BRANCHES, unless=allowed)
 
 
 _BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)
@@ -473,7 +479,9 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
         return None
     if bool(nouns or clause.scopes) != bool(clause.places) or (nouns and clause.scopes):
         return None
-    if not clause.names or not all(is_code(name) for name in clause.names):
+    # "Do not call `sqlite3.connect` directly".
+    is_call = verb == "call" and all(map(_DOTTED_CALL.fullmatch, clause.names))
+    if not clause.names or not (is_call or all(is_code(name) for name in clause.names)):
         return None
     if not all(quoted_names.is_path(name, named=True) for name in clause.scopes):
         return None
@@ -490,6 +498,9 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
     return Content(expression, places or _code_files(clause, scope), TEXTS)
+
+
+_DOTTED_CALL = re.compile(r"[a-z_][a-z_\d]*(?:\.[a-z_][a-z_\d]*)+")
 
 
 def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
@@ -571,20 +582,24 @@ def _read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | Non
 
 
 def _read_import(clause: Clause, scope: Scope) -> Content | None:
-    """Read "never import from ⟦0⟧"."""
-    is_plain = clause.has_only("names", nouns="modules|packages|it", places="from")
+    """Read "never import from ⟦0⟧" and "never import ⟦0⟧ in tests"."""
+    is_in_tests = "tests" in clause.nouns and clause.places == {"in"}
+    nouns = "tests|modules|packages|it" if is_in_tests else "modules|packages|it"
+    is_plain = clause.has_only("names", nouns=nouns, places="in" if is_in_tests else "from")
     if not is_plain or not all(map(_MODULE.fullmatch, clause.names)):
         return None
-    names = "|".join(map(re.escape, clause.names))
+    if is_in_tests and scope.folder != WORKSPACE:
+        return None
+    names = "|".join(re.escape(name).replace(r"\*", r"[\w-]+") for name in clause.names)
     statement = (
         r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
-    return Content(expression, _code_files(clause, scope), TEXTS)
+    return Content(expression, _TESTS if is_in_tests else _code_files(clause, scope), TEXTS)
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.
-_MODULE = re.compile(r"@[\w-]+/[\w-]+|[a-z][\w-]{2,}")
+_MODULE = re.compile(r"@[\w-]+/(?:[\w-]+|\*)|[a-z][\w-]{2,}")
 
 
 def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
@@ -827,7 +842,7 @@ PLAIN_ACTIONS = (
     Plain("push", "", "changes|file|branch|remote|workspace", Commands(v.GIT_PUSH)),
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
-    Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
+    Plain("create|", "branch", "new|git", _NEW_BRANCHES),
     Plain("comment", "", "issue|pull request|remote", Commands(v.COMMENT)),
     Plain("run", "git", "commands", Commands((("git",),))),
     Plain("create|use|", "worktree", "new|git", Commands(v.WORKTREE)),
@@ -853,7 +868,9 @@ PLAIN_ACTIONS = (
     Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
-    Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
+    Plain("create|save|add|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
+    Plain("create|save|add", "tests", "new|file|it", Paths(_TESTS, v.CREATES), sure=False),
+    Plain("run|start", "app", "it", Commands((*v.DEV_SERVER, *v.RUN_APP))),
     Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("deploy", "", "changes|file|it|artifacts|workspace", Commands(v.DEPLOY)),

@@ -19,7 +19,8 @@ _CODE = re.compile(
     r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
     r"|@ts-[a-z-]+|@author|@apply|@[a-z]\w*(?:\.\w+)+|<(?:img|script|style|iframe|center|font|marquee|button)>"
-    r"|import [\w{][^`]* from ['\"][^'\"]+['\"];?|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!"
+    r"|\w+\(['\"][\w./-]+|[\w.]+ = ['\"].*['\"]|import [\w{][^`]* from ['\"][^'\"]+['\"];?"
+    r"|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!"
     r"|!important|except:"
 )
 SCRIPTS = (
@@ -99,7 +100,9 @@ def code_expression(name: str) -> str:
     end = r"(?!\w)" if re.search(r"\w$", text) else ""
     if re.fullmatch(r"\w+\(", text):
         end = mark_detail(_NO_DEFINITION.format(name=re.escape(text)))
-    return start + re.escape(text).replace(r"\ ", r"\s+") + end
+    escaped = re.escape(text).replace(r"\ ", r"\s+")
+    # `__version__ = "..."` stands for any version.
+    return start + re.sub(r"(?<=['\"])\\\.\\\.\\\.(?=['\"])", r"[^'\"\\n]*", escaped) + end
 
 
 # A function or method with this name is no call of it: `def eval(self):`, `fetch(id) {`.

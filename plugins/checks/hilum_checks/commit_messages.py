@@ -156,10 +156,13 @@ def read_attribution(verb: str, clause: Clause) -> Messages | None:
         "text",
         "pull request",
         "issue",
+        "tool",
     }
     is_known = clause.nouns <= known
     if clause.names or clause.branches or clause.kinds or not is_known:
         return None
+    if {"co-author", "ai"} <= clause.nouns and verb in (*WRITING, "commit"):
+        return Messages(_ATTRIBUTION)
     if "co-author" in clause.nouns and verb in (*WRITING, "commit"):
         return Messages(r"(?i)co-authored-by:")
     if verb == "contain" and clause.nouns - {"pull request"} == {"ai", "message"}:

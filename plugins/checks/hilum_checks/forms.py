@@ -52,6 +52,7 @@ from hilum_checks.model import (
     Compiled,
     Constraint,
     Effect,
+    Messages,
     Preceded,
     ReadFirst,
     RunFirst,
@@ -61,6 +62,7 @@ from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.preceding import read_passing, read_preceded
 from hilum_checks.reading_first import read_first, read_reading
 from hilum_checks.sentences import (
+    UNREADABLE,
     Sentence,
     Token,
     is_about_generated,
@@ -266,13 +268,23 @@ def _read_first(tokens: Chunk, scope: Scope) -> Parts:
     for at in range(1, len(tokens) - 1):
         if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
             return ()
-        is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
-        found = _read_form(tokens[:at], scope) if is_next else ()
+        is_join = tokens[at].role == "join" and tokens[at].text not in ("or", "或", "或者")
+        is_next = is_join and tokens[at + 1].role == "verb"
+        found = _read_form(tokens[:at], scope) if is_join else ()
+        # "Keep messages under 72 characters, describe the context …".
+        following = tokens[at + 1]
+        is_other = following.role in (UNREADABLE, "noun") and following.word not in _LANGUAGES
+        are_messages = all(isinstance(each, Messages) for _, each in found)
+        if not is_next and not (is_other and are_messages):
+            continue
         if found:
             rest = tokens[at + 1 :]
             scope.omitted.append(" ".join(token.text or f"`{token.word}`" for token in rest))
             return found
     return ()
+
+
+_LANGUAGES = ("english", "chinese")
 
 
 def _is_own_clause(tokens: Chunk) -> bool:
@@ -385,7 +397,7 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     wanted, unwanted = chunks
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
     # "This project uses ⟦0⟧, not ⟦1⟧".
-    while wanted and wanted[0].word in ("it", "workspace"):
+    while wanted and wanted[0].word in ("it", "workspace", "managing"):
         wanted = wanted[1:]
     if not verbs <= {"use", "run"} or not wanted or wanted[0].role not in ("verb", "name"):
         return ()
@@ -647,6 +659,7 @@ FORMS: dict[str, Reader] = {
     "NOT WITHOUT ASK *": _act("ask", 0),
     # Ask before pushing.  推送前先询问   Pushing requires approval.
     "ASK BEFORE *": _act("ask", 0),
+    "NEEDS ASK BEFORE *": _act("ask", 0),
     "* BEFORE ASK": _act("ask", 0),
     "* NEEDS ASK": _act("ask", 0),
     # After changing `a`, run `b`.  Run `b` after changing `a`.

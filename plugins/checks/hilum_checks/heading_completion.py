@@ -52,7 +52,8 @@ _ITEM = re.compile(
 
 # What a heading says about the items below it, without the words that say no more.
 _VERBS = {
-    "never": "never|not|don't|dont|don'ts|donts|cannot|forbidden|prohibited|disallowed|banned"
+    "never": "anti-patterns|antipatterns|anti patterns|never"
+    "|not|don't|dont|don'ts|donts|cannot|forbidden|prohibited|disallowed|banned"
     "|must not|must never|not allowed|not permitted|禁止|严禁|不要|绝不|不得",
     "ask before": "ask|ask first|ask before|stop ask|require approval|requires approval"
     "|approval required|need approval|needs approval|requires confirmation|requires permission",

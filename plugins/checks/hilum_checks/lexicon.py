@@ -23,7 +23,7 @@ FILLERS = frozenset(
     a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
     absolutely expressly completely is are be been being yourself following
     描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被
-    把 将 对 才 本 这个 这些 位于
+    把 将 对 才 本 近期 最近 这个 这些 位于
     """.split()
 )
 # Words about who asks whom. They are removed only next to the marker ASK.
@@ -48,7 +48,7 @@ MARKERS = {
     " never|shall not|shall never|cannot|can not|can't|mustn't|shouldn't|not allowed|not allowed to"
     "|never allowed to|not permitted|not permitted to|forbidden|forbidden to|forbidden from"
     "|prohibited|prohibited from|disallowed|banned|avoid at all costs|it forbidden to"
-    "|it not allowed to|it prohibited to|no|not to"
+    "|refuse to|it not allowed to|it prohibited to|no|not to"
     "|under no circumstances|under no circumstances should|under no circumstances may"
     "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
     "|do not try to|don't try to"
@@ -159,7 +159,7 @@ NOUNS = {
     "lock files": "lockfile|lockfiles|lock file|lock files",
     "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
     "relative imports": "relative import|relative imports",
-    "file kind": "lock|config|configuration|environment|vendored|schema|配置文件",
+    "file kind": "lock|secret-like|sensitive|config|configuration|environment|vendored|schema|配置文件",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
     "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
@@ -220,7 +220,9 @@ NOUNS = {
     "tool": "tool|tools|工具",
     "host": "host|hosts|domain|domains|server|servers|site|sites|url|urls|域名|主机|服务器|网站",
     "data": "data|requests|数据",
-    "managing": "for package management|for dependency management|for package operations"
+    "app": "app|application",
+    "managing": "package manager|as package manager|包管理器|包管理"
+    "|for package management|for dependency management|for package operations"
     "|for all package management|for managing dependencies|for managing packages",
     "registry": "pypi|registry",
     "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
@@ -235,7 +237,7 @@ NOUNS = {
     "chinese": "chinese|中文|简体中文|汉语",
     "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type"
     "|commit format|前缀|类型前缀|提交格式|提交类型",
-    "conventional": "conventional commits|semantic commits|semantic commit messages"
+    "conventional": "conventional commits|conventional format|conventional messages|semantic commits|semantic commit messages"
     "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
@@ -295,8 +297,8 @@ OTHERS = {
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"
     "|in typescript"
-    "|in python|in javascript|in rust|treat|as package manager"
-    "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
+    "|in python|in javascript|in rust|treat"
+    "|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that"
     "|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"

@@ -98,8 +98,8 @@ def _read_branches(tokens: Sequence[Token]) -> Commands | None:
     globs = list(map(_branch_glob, names))
     if not all(globs):
         return None
-    allowed = tuple((*words, glob) for words in v.BRANCH for glob in dict.fromkeys(globs))
-    return Commands(v.BRANCH, unless=allowed)
+    allowed = tuple(("git", "switch", "-c", glob) for glob in dict.fromkeys(globs))
+    return Commands(v.BRANCH, unless=allowed, new_branches=True)
 
 
 # --- commits and pull requests --------------------------------------------------------------------

@@ -58,7 +58,16 @@ _DEADLINES: dict[str, v.Phrases] = {
     "contributing": v.PULL_REQUEST,
 }
 _WAITING = frozenset(
-    {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG, *v.MERGE_BRANCH}
+    {
+        *v.GIT_COMMIT,
+        *v.GIT_PUSH,
+        *v.PULL_REQUEST,
+        *v.MERGE,
+        *v.PUBLISH,
+        *v.TAG,
+        *v.MERGE_BRANCH,
+        *v.DEPLOY,
+    }
 )
 
 
@@ -152,7 +161,9 @@ def read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None:
         clause.verbs.append("pass")
     is_order = is_order or clause.verbs == ["pass"] or scope.hard or scope.binding
     # "Use ⟦0⟧ before committing" needs a name that only programs have.
-    if not is_order or (not clause.verbs and first.text not in (*_PURPOSES, *_LOOKING)):
+    # "Always ⟦0⟧ before ⟦1⟧" needs no verb.
+    has_verb = bool(clause.verbs) or first.text in (*_PURPOSES, *_LOOKING)
+    if not is_order or not (has_verb or (scope.binding and first.role == "name")):
         return None
     is_plain = clause.has_only(
         "names",

@@ -67,6 +67,11 @@ def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
     """Read "read ⟦0⟧ first" and "read ⟦0⟧ at the start of each session"."""
     at = max((at for at, token in enumerate(tokens) if token.role == "name"), default=-1)
     ending = [token.text for token in tokens[at + 1 :] if token.text != ","]
+    # "⟦0⟧ - read this first".
+    if ending[:1] == ["read"] and ending[1:2] in (["this"], ["it"], ["them"]):
+        tokens = (tokens[at + 1], *tokens[: at + 1], *tokens[at + 3 :])
+        at += 1
+        ending = ending[2:]
     if not ending or not _SESSION_STARTS.issuperset(ending):
         return ()
     is_start = "first" in ending or "start" in ending or "beginning" in ending

@@ -114,6 +114,7 @@ _MODIFIERS = (".only", ".skip", ".todo", ".unwrap", ".expect")
 """What tests and results are called with, and no endings of files."""
 _ENDS = re.compile(
     r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不)[^，]*$)"
+    r"|(?<=⟧)，(?=(?:未知|使用|改用|请|应|用|统一用))"
 )
 
 
@@ -138,6 +139,9 @@ def _read_note(text: str) -> str:
     stored = _COMMIT_ASIDE.search(text)
     if stored:
         return f"do not commit {stored[1]}"
+    output = _OUTPUT_ASIDE.match(text.strip(" .!"))
+    if output:
+        return f"do not hand-edit {output[1]}"
     edited = _EDIT_ASIDE.search(text)
     if edited is None or "generated" not in text[: edited.end()]:
         return ""
@@ -169,6 +173,8 @@ def _take_asides(text: str, names: list[str], asides: list[str], omitted: list[s
         example = _EXAMPLE.fullmatch(inner)
         if example and OPEN not in text[: found.start()] and _NAMING.search(text[: found.start()]):
             return f" {example[1]} "  # "titles need a ticket (e.g. `[A-1] Title`)"
+        if inner in ("mandatory", "required", "only"):
+            return ", mandatory "
         listed = _read_listed(text[: found.start()], inner, omitted)
         if listed:
             return f" {listed} "
@@ -196,7 +202,7 @@ def _drop_product_names(text: str, names: list[str]) -> str:
 
 # "Destructive commands (⟦0⟧, force pushes)", "artifacts (⟦0⟧, etc.)".
 _LISTABLE = re.compile(
-    r"\b(?:never|not|don't|no|ask)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
+    r"\b(?:never|not|don't|no|ask|refuse)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
     r"|directories|artifacts?|secrets?|credentials)\W*$"
 )
 
@@ -279,6 +285,10 @@ def _join_parts(
     elif tokens and tokens[0].role == "NOT" and _says_where(left):
         # "Use them only in some files - never use `a` elsewhere".
         labels = (label, *labels)
+    elif _says_when(left, tokens):
+        # "Type checks matter before committing - always run `a`".
+        at = next(at for at, token in enumerate(left) if token.role == "BEFORE")
+        tokens = (*left[at:], *tokens)
     elif _is_before(left):
         # "Before committing: `a`" names what must run.
         tokens = _put_order(left, tokens)
@@ -299,10 +309,24 @@ def _join_parts(
     return Sentence(tokens, text, (*asides, *following.asides), labels, both)
 
 
+def _says_when(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether a part says only when the command after it must run."""
+    roles = [token.role for token in left]
+    is_when = roles.count("BEFORE") == 1 and "name" not in roles and roles[0] != "BEFORE"
+    known = [token for token in left if token.role in lexicon.MARKERS]
+    is_order = bool(right) and right[0].word == "run" and right[0].role == "verb"
+    return is_when and len(known) == 1 and is_order and not _has_marker(right)
+
+
 def _asks_instead(left: Sequence[Token], right: Sequence[Token]) -> bool:
     """Return whether what must not be done is to be asked about: "never push - ask before pushing"."""
-    roles = [token.role for token in right if token.role in lexicon.MARKERS]
-    if left[0].role != "NOT" or roles[:2] != ["ASK", "BEFORE"]:
+    roles = dict.fromkeys(token.role for token in right if token.role in lexicon.MARKERS)
+    if [*roles][:2] != ["ASK", "BEFORE"]:
+        return False
+    # "Ask before Git operations - ask before `git push`" says it twice.
+    if [token.role for token in left if token.role in lexicon.MARKERS] == ["ASK", "BEFORE"]:
+        return not any(token.role == "name" for token in left)
+    if left[0].role != "NOT":
         return False
     verbs = {token.word for token in left if token.role == "verb"}
     return bool(verbs) and verbs <= {token.word for token in right if token.role == "verb"}
@@ -310,6 +334,9 @@ def _asks_instead(left: Sequence[Token], right: Sequence[Token]) -> bool:
 
 def _names_subject(left: Sequence[Token], right: Sequence[Token]) -> bool:
     """Return whether the words before a colon or a dash say what the sentence is about."""
+    # "Follow the style of `rustfmt` - run `cargo fmt` before committing".
+    if left and left[0].role == "verb" and right and right[0].role == "verb":
+        return False
     if any(token.role == "name" or token.word in _SUBJECTS for token in left):
         return True
     # "Branch naming: `feature/x`".
@@ -324,6 +351,11 @@ _EDIT_ASIDE = re.compile(
     r"(⟦\d+⟧(?:\s*(?:,|/|and|or|, and)\s*⟦\d+⟧)*)\s*(?:files?|folders?|directory)?\s*[(（]"
     r"(?:(?:auto-?)?generated[^\w()]+)?(?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)"
     r"(?: it| them| directly| manually| by hand)*[)）]"
+)
+# "`public/` - compiled output (do not edit directly)".
+_OUTPUT_ASIDE = re.compile(
+    r"^(⟦\d+⟧)\s*(?:[-–—:]|is|are)\s*[^()⟦]*\b(?:generated|compiled|built|build|bundled)\b[^()⟦]*"
+    r"[(（](?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*[)）]$"
 )
 # "Keep secrets in `.env` (never commit)".
 _COMMIT_ASIDE = re.compile(
@@ -350,7 +382,7 @@ _WORKING = re.compile(
     r"\b(?:work|develop)(?:ing)? (?:directly )?on (?=(?:the )?(?:⟦|main\b|master\b|develop\b))"
 )
 _SUBJECTS = ("conventional", "prefix", "message")
-_NAMED_SUBJECTS = ("branch name", "branch", "pr title", "subject", "file name")
+_NAMED_SUBJECTS = ("branch name", "branch", "pr title", "subject", "file name", "managing")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 # Sentences that begin with when or before what something must be done.
 _SITUATED = re.compile(r"(?:before|prior to|after|when|whenever|if|once|every time|each time)\b")
@@ -383,6 +415,12 @@ _REWRITES = tuple(
         ),
         # "Confirm the status with ⟦0⟧ before editing" asks nobody.
         (r"^confirm (?=[^;]*\bwith ⟦\d+⟧ before\b)", "check "),
+        (r",? as requested\b|\bwith no (?:type |lint )?(?:errors|warnings|failures|issues)\b", ""),
+        # "Ask for permission to push".
+        (r"\b(approval|permission|confirmation|consent|authorization) to (?=[a-z])", r"\1 before "),
+        (r"\band before\b", "and"),
+        # "Package manager: pnpm (mandatory)".
+        (r"\bpackage manager: (⟦\d+⟧|\w+), mandatory\b", r"use \1 as the package manager"),
         # "Do not edit it, even when a test fails".
         (r",? even (?:if|when|for|in|as|though)\b[^,;:—]*$", ""),
     )
@@ -392,6 +430,12 @@ _PROHIBITION_REWRITES = tuple(
     for pattern, replacement in (
         # "Never edit generated files such as ⟦0⟧" names some of them.
         (r",? (?:such as|like|including) (?=⟦)", " "),
+        # "Use ⟦0⟧, not ⟦1⟧, for all commands".
+        (
+            r"(?<=⟧),? for (?:all |any |repo |repository |project |workspace )*"
+            r"(?:commands|scripts|tasks|operations|everything)$",
+            "",
+        ),
         # "No ⟦0⟧ in committed code".
         (r"\s+in (?:the )?(?:committed|final|merged|checked-in) (?:code|tests|files)\b", ""),
         # "Do not edit ⟦0⟧ or similar files".
@@ -508,7 +552,8 @@ def _reason_pattern() -> re.Pattern[str]:
     """Return a pattern for the beginning of a reason, or of what to do instead."""
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
-        r"|this|use|run|prefer|including|instead|which (?:is|are)|so)\b)"
+        r"|this|use|run|prefer|including|instead|which (?:is|are)|so"
+        r"|the user (?:will|does|runs|starts|handles)|i will|we will)\b)"
         r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b"
         r"|as (?:it|they|these|this|that) (?:is|are|can|will|may|causes?|breaks?)\b"
         r"|so that\b)"

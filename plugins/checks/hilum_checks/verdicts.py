@@ -40,7 +40,6 @@ from hilum_checks.model import (
     Tools,
 )
 from hilum_checks.path_matcher import Fit
-from hilum_checks.vocabulary import BRANCH
 from hilum_checks.written_texts import match_content, match_messages
 
 MAX_QUOTED = 300
@@ -132,7 +131,8 @@ def judge(
         fit, action = _match(constraint, facts)
         if fit != "yes" and isinstance(constraint, Commands):
             fit, action = _match_recipes(constraint, facts, rule, (fit, action))
-        if not fit or (fit == "maybe" and _is_custom(kind, constraint)):
+        # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
+        if not fit or (fit == "maybe" and kind is RunFirst):
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or kind is ReadFirst):
@@ -144,18 +144,6 @@ def judge(
         if question is None or (effect == "ask" and fit == "yes"):
             question = _question(rule, effect, action)
     return question
-
-
-def _is_custom(kind: type[Any], constraint: Constraint) -> bool:
-    """Return whether a rule is about customs, such as the names of branches, which protect nothing.
-
-    Nobody needs to be asked about a doubt.
-    """
-    if kind is RunFirst:
-        return True
-    if not isinstance(constraint, Commands) or not constraint.unless:
-        return False
-    return constraint.patterns == BRANCH
 
 
 def _find_next_step(kind: type[Any], constraint: Constraint) -> str:

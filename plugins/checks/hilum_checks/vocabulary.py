@@ -231,6 +231,11 @@ DEV_SERVER = phrases(
     "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"
     "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
 )
+RUN_APP = phrases(
+    "flutter run|cargo run|dotnet run|make run|just run|expo start|npx expo start|npm run start"
+    "|streamlit run|uvicorn|gunicorn|manage.py runserver|python manage.py runserver|npm run ios"
+    "|npm run android|docker compose up"
+)
 STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge")

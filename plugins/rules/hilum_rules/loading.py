@@ -251,7 +251,10 @@ def _compile_sentence(rule: Rule) -> Compiled:
     import hilum_checks
 
     headings = rule.section.split(" > ")
-    heading = "" if rule.lead else headings[-1]
+    # "Pre-PR checklist > Tests": what the outer heading says of the order holds for the inner one.
+    is_step = rule.content.startswith("[ ]") or " pass" in rule.content
+    orders = [each for each in headings if is_step and name_order(each)]
+    heading = "" if rule.lead else (orders or headings)[-1]
     limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
     limit = limiting[-1] if limiting else ""
     compiled = [
