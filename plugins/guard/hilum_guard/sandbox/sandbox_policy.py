@@ -151,11 +151,11 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
-    paths = list(list_secret_paths(tuple(homes), tuple(configs)))
+    paths = _EXISTING_PATHS.find(list_secret_paths(tuple(homes), tuple(configs)))
     for home in homes:
         paths += _SECRET_FILES.of_home(home)
-    paths += [str(config_folder()), str(data_folder())]
-    for path in dict.fromkeys(resolve_all(_EXISTING_PATHS.find(paths))):
+    paths += _EXISTING_PATHS.find((str(config_folder()), str(data_folder())))
+    for path in dict.fromkeys(resolve_all(paths)):
         if path not in shown:
             yield path
 
