@@ -171,6 +171,10 @@ def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
 
 
+_SWITCH = ("git", "switch", "-c")
+_NEW_BRANCHES = Commands(v.BRANCH, new_branches=True)
+
+
 def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "branch names must start with ⟦0⟧": new branches must have one of the prefixes."""
     clauses = read_clauses(tokens)
@@ -185,8 +189,8 @@ def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     prefixes = [re.sub(r"<[^<>]*>", "*", name).rstrip("*") for name in clause.names]
     if not all(re.fullmatch(r"[\w*.-]+[/-]", prefix) for prefix in prefixes):
         return None
-    allowed = tuple((*words, f"{prefix}*") for words in v.BRANCH for prefix in prefixes)
-    return Commands(v.BRANCH, unless=allowed)
+    allowed = tuple((*_SWITCH, f"{prefix}*") for prefix in prefixes)
+    return attrs.evolve(_NEW_BRANCHES, unless=allowed)
 
 
 _BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)
@@ -660,7 +664,7 @@ PLAIN_ACTIONS = (
     Plain("push", "", "changes|file|branch|remote|workspace", Commands(v.GIT_PUSH)),
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
-    Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
+    Plain("create|", "branch", "new|git", _NEW_BRANCHES),
     Plain("comment", "", "issue|pull request|remote", Commands(v.COMMENT)),
     Plain("run", "git", "commands", Commands((("git",),))),
     Plain("create|use|", "worktree", "new|git", Commands(v.WORKTREE)),

@@ -73,6 +73,8 @@ class Commands:
         branches: The branches to which commits and pushes are forbidden, which may contain
             wildcards; empty for all.
         unless: The words of the exceptions, as in ``patterns``.
+        new_branches: Whether the constraint covers each command that creates a branch. ``patterns``
+            are then the usual ones, and each exception ends with an allowed name.
     """
 
     patterns: tuple[tuple[str, ...], ...]
@@ -80,8 +82,12 @@ class Commands:
     new: bool = False
     branches: tuple[str, ...] = ()
     unless: tuple[tuple[str, ...], ...] = ()
+    new_branches: bool = False
 
     def __str__(self) -> str:
+        if self.new_branches:
+            names = "` or `".join(words[-1] for words in self.unless)
+            return f"creating a branch, except `{names}`" if names else "creating a branch"
         commands = [" ".join(words) for words in self.patterns[:MAX_LISTED]]
         listed = [f"`{command.removeprefix('* ')}`" for command in commands]
         text = f"the command {' or '.join(listed)}"

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from hilum_guard.hosts.addresses import host_of
     from hilum_guard.new_files import is_new_file, is_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
+    from hilum_guard.programs.options import make_syntax as make_option_syntax
     from hilum_guard.programs.options import operands
+    from hilum_guard.programs.options import parse as parse_options
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
     from hilum_guard.repositories.repository_settings import repository_doubt
@@ -83,8 +85,10 @@ __all__ = [
     "list_tracked_files",
     "load_rules",
     "looks_secret",
+    "make_option_syntax",
     "open_session",
     "operands",
+    "parse_options",
     "parse_rule",
     "pattern_words",
     "probe",
@@ -111,7 +115,9 @@ _MODULES = {
     "FileAccess": "effects.file_access",
     "Findings": "effects.file_search",
     "git_words": "effects.git_effects",
+    "make_option_syntax": "programs.options:make_syntax",
     "operands": "programs.options",
+    "parse_options": "programs.options:parse",
     "read_effects": "effects.command_effects",
     "search": "effects.file_search",
     "CallExplanation": "session_guard",

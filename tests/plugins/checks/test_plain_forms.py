@@ -136,7 +136,7 @@ ENFORCED = {
     "Do not mention Claude in commit messages": "refuses a commit message that matches",
     "Do not add Co-Authored-By trailers": "refuses a commit message that matches",
     "Never push to upstream.": "refuses the command `git push upstream`",
-    "Never create new branches.": "refuses the command `git checkout -b`",
+    "Never create new branches.": "refuses creating a branch",
     "Do not commit, push, open a pull request, tag, or release unless asked.": "asks before the command `git commit`",
     # approval
     "STOP and ask before editing `a.py`": "asks before writing a.py",
@@ -176,7 +176,7 @@ ENFORCED = {
     "Do not close pull requests.": "refuses the command `gh pr close`",
     "Never delete branches.": "refuses the command `git branch -d`",
     "Never rewrite published history.": "refuses the command `git push --force`",
-    "Branch names must start with `claude/`": "refuses the command `git checkout -b` or `git checkout -B` or `git switch -c`",
+    "Branch names must start with `claude/`": "refuses creating a branch, except `claude/*`",
     "Do not `git commit` anything unless instructed to do so.": "asks before the command `git commit`",
     "Never make any commits or pushes without first requesting if you can.": "asks before the command `git commit`",
     "Avoid adding new top-level packages without discussion.": "asks before the command `pip install`",
