@@ -136,7 +136,7 @@ def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root:
     assert sentences(rules)[-1] == "c"
 
 
-@pytest.mark.parametrize("name", ["AGENTS.md", "agents.md", ".cursor/rules/n.mdc"])
+@pytest.mark.parametrize("name", ["AGENTS.md", "agents.md", ".cursorrules"])
 def test_a_folder_without_rules_is_searched_again_only_for_their_names(
     put: Put, current: Read, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
