@@ -357,58 +357,49 @@ class Sandbox:
         used_secrets: frozenset[str],
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
-        policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
-        shown = tuple(map(os.path.realpath, extra.shown))
-        writable = policy.writable
-        if command.looks:
-            # A workspace in a temporary folder would not be visible otherwise.
-            shown += policy.writable
-            # Everything else is read-only anyway.
-            policy = attrs.evolve(policy, writable=(), protected=())
-        elif extra.read_only:
-            policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
-        if extra.cache:
-            os.makedirs(extra.cache, mode=0o700, exist_ok=True)
-            with_cache = (*policy.writable, os.path.realpath(extra.cache))
-            policy = attrs.evolve(policy, writable=with_cache)
-        protected = [*watched]
-        hidden = {*policy.hidden}
-        denied: dict[str, str] = {}
-        for find_paths in list(
-            self.extra_protected.values()
-        ):  # the event loop may add an entry in the meantime
-            paths = find_paths()
-            protected += paths.protected
-            hidden.update(paths.hidden)
-            denied |= paths.rules
+        configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        policy = _fit_to(configured, command, extra)
+        added = self._find_added_paths()
         if not command.looks:
-            self.denied = denied
+            self.denied = dict(added.rules)
+        hidden = {*policy.hidden, *added.hidden}
         program = ""
         if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
             hidden.update(self._find_hidden_sockets())
             program = self._write_filter()
-        existing = sandbox_policy.select_writable(policy, protected)
-        network = policy.network or extra.network
+        existing = sandbox_policy.select_writable(policy, [*watched, *added.protected])
+        protected = _select_outermost((*policy.protected, *existing))
         hidden -= used_secrets
         placeholders: dict[str, str] = {}
-        if (
-            enforced.by == "bubblewrap"
-        ):  # in other sandboxes, Git still sees the size of hidden files
+        # In other sandboxes, Git still sees the size of hidden files.
+        if enforced.by == "bubblewrap":
             in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
-            placeholders = self._placeholders.create(in_workspace, writable)
-        protected_paths = _select_outermost((*policy.protected, *existing))
+            placeholders = self._placeholders.create(in_workspace, configured.writable)
+        network = policy.network or extra.network
         return attrs.evolve(
             policy,
-            ignored=tuple(self._find_ignored(protected_paths)),
+            ignored=tuple(self._find_ignored(protected)),
             filter=program,
             group=control_groups.create_group(self.settings.processes),
             loopback=() if network else self._join_loopback(enforced),
             network=network,
-            shown=shown,
-            protected=protected_paths,
+            protected=protected,
             hidden=tuple(hidden),
             placeholders=tuple(placeholders.items()),
         )
+
+    def _find_added_paths(self) -> ProtectedPaths:
+        """Return the paths that plugins protect and hide in addition to the guard's own."""
+        protected: list[str] = []
+        hidden: list[str] = []
+        denied: dict[str, str] = {}
+        # The event loop may add an entry in the meantime.
+        for find_paths in list(self.extra_protected.values()):
+            paths = find_paths()
+            protected += paths.protected
+            hidden += paths.hidden
+            denied |= paths.rules
+        return ProtectedPaths(tuple(protected), tuple(hidden), denied)
 
     def _find_ignored(self, protected: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the masks in working trees, each with the folder that the sandbox shows instead.
@@ -548,6 +539,24 @@ def sweep() -> None:
     sweep_masks()
     control_groups.sweep_groups()
     sweep_temporary_folders()
+
+
+def _fit_to(policy: SandboxPolicy, command: Command, extra: ExtraAccess) -> SandboxPolicy:
+    """Return the configured permissions as they are for one command, with its extra permissions."""
+    writable = policy.writable
+    protected = policy.protected
+    shown = tuple(map(os.path.realpath, extra.shown))
+    if command.looks:
+        # A workspace in a temporary folder would not be visible otherwise.
+        shown += writable
+        # Everything else is read-only anyway.
+        writable = protected = ()
+    elif extra.read_only:
+        protected = (*protected, *writable)
+    if extra.cache:
+        os.makedirs(extra.cache, mode=0o700, exist_ok=True)
+        writable = (*writable, os.path.realpath(extra.cache))
+    return attrs.evolve(policy, writable=writable, protected=protected, shown=shown)
 
 
 def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
