@@ -5,7 +5,8 @@ pattern. For what ``hilum run`` imports, that takes 50 ms (tests/benchmarks/real
 result depends on nothing but the text and the version of Python, so an archive of modules has the
 results, too (see ``module_archive``).
 
-Only patterns of modules are kept: one that a function compiles may contain a secret of the user.
+Only patterns that are in the source code are kept: one that a function builds may contain a secret of
+the user.
 """
 
 from __future__ import annotations
@@ -122,8 +123,9 @@ class CompileCache:
                 return compiler._sre.compile(pattern, *known)
             found = compile_pattern(pattern, flags)
             # The callers are two functions of `re`, and then the code that has the pattern.
-            is_of_module = sys._getframe(3).f_code.co_name == "<module>"
-            if is_of_module and not found.flags & re.LOCALE and len(self._patterns) < MAX_TEXTS:
+            caller = sys._getframe(3).f_code
+            is_in_source = caller.co_name == "<module>" or pattern in caller.co_consts
+            if is_in_source and not found.flags & re.LOCALE and len(self._patterns) < MAX_TEXTS:
                 self._patterns[key] = _describe_pattern(found, made.code)
                 self.new += 1
             return found
