@@ -49,7 +49,10 @@ class Pair(NamedTuple):
 
 PATTERN = re.compile(r"(?P<first>a+)|(b)", re.IGNORECASE)
 
+CONSTANTS = ("constant o[f] a module",)
+
 def find(secret):
+    assert all(re.search(constant, "constant of a module") for constant in CONSTANTS)
     assert re.search(r"in (a) function", "in a function")
     return re.compile(f"x{secret}").search(f"x{secret}") is not None
 
@@ -114,7 +117,9 @@ def test_only_patterns_in_the_source_are_kept(modules: Modules):
     modules.run()
     data = modules.archive.read_bytes()
     assert b"(?P<first>a+)" in data
-    assert b"in (a) function" in data
+    compiled = data[int.from_bytes(data[-8:], "big") :]
+    assert b"in (a) function" in compiled
+    assert b"constant o[f] a module" in compiled
     assert b"xs3cret" not in data
 
 
