@@ -164,6 +164,7 @@ _MODULES = (
     "listening",
     "messages",
     "models",
+    "module_archive",
     "processes",
     "services",
     "settings",
