@@ -48,6 +48,7 @@ from hilum_guard.rules.lasting_approvals import LastingApprovals
 from hilum_guard.rules.tool_names import STANDARD, describe_tools
 from hilum_guard.sandbox import session_sandbox
 from hilum_guard.sandbox.bubblewrap import ENDED_EARLY
+from hilum_guard.sandbox.early_trial import expects_command
 from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secrets.result_redaction import (
     ResultRedactor,
@@ -655,6 +656,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
+            if expects_command(session.kernel):
+                nursery.start_soon(box.prepare_network, name="guard: loopback")
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()

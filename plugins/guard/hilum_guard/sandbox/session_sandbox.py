@@ -441,6 +441,17 @@ class Sandbox:
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
 
+    async def prepare_network(self) -> None:
+        """Create the session's loopback ahead of the first command."""
+        if self.settings.network == "full":
+            return
+        # If it cannot be created, the first command tries again and reports why.
+        with suppress(OSError, ToolError):
+            await trio.to_thread.run_sync(self._prepare_network)
+
+    def _prepare_network(self) -> None:
+        self._join_loopback(sandbox_probe.probe())
+
     async def open_listener(self, *, network: bool = False) -> socket.socket:
         """Return a socket on which hilum listens at 127.0.0.1 for the commands of this session.
 
