@@ -308,7 +308,7 @@ class Sandbox:
         """
         roots = sandbox_policy.find_writable(self.workspace, self.settings)
         put = []
-        for path in sandbox_policy.find_masks(roots):
+        for path in sandbox_policy.find_masks(roots, self._masks.holds):
             is_file = os.path.basename(path) in sandbox_policy.MASKED_FILES
             if self._masks.put(path, file=is_file):
                 put.append(path)
