@@ -87,6 +87,7 @@ _PATHS: dict[str, frozenset[Action]] = {
     "delete": v.DELETES,
     "create": v.CREATES,
     "add": v.CREATES,
+    "introduce": v.CREATES,
     "read": READS,
     "open": READS,
     "access": READS | WRITES,
