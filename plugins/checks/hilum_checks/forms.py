@@ -675,6 +675,9 @@ FORMS: dict[str, Reader] = {
     # 除非用户要求，否则不要提交
     "UNLESS ASK NOT *": _act("ask", 0),
     "NOT WITHOUT ASK *": _act("ask", 0),
+    # In Korean and Japanese, the verb is at the end.
+    "WITHOUT ASK * NOT": _act("ask", 0),
+    "* WITHOUT ASK * NOT": _act("ask", 0, 1),
     # Work is not complete until `a` passes.
     "* NOT * UNLESS *": lambda chunks, scope: tuple(
         ("deny", each) for each in read_completion(chunks, scope)

@@ -11,6 +11,7 @@ import attrs
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
 from hilum_checks.bare_names import bare_pattern
+from hilum_checks.translations import translate
 
 OPEN = "⟦"
 CLOSE = "⟧"
@@ -100,7 +101,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
     text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
-    text = " ".join(text.replace("’", "'").lower().split())
+    text = translate(" ".join(text.replace("’", "'").lower().split()))
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
     text = re.sub(r"\bauto-?(commit|push|merge)\b", r"automatically \1", text)
     text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
