@@ -448,6 +448,7 @@ async def open_kernel(
     project_plugins: Sequence[str] = (),
     required: Sequence[str] = (),
     project_settings: bool = True,
+    expects_prompt: bool = False,
 ) -> AsyncIterator[Kernel]:
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
@@ -470,6 +471,8 @@ async def open_kernel(
         required: Distributions without which no call runs, in addition to those in the setting
             ``required``.
         project_settings: Whether settings of projects are read at all.
+        expects_prompt: Whether the face sends a prompt as soon as a session is open (see
+            ``Kernel.expects_prompt``).
 
     Raises:
         SettingsError: The settings have mistakes; all of them are listed.
@@ -518,6 +521,7 @@ async def open_kernel(
         kernel = Kernel(
             host, options, router, warden, faults, observers, loaded, read, environ, root
         )
+        kernel.expects_prompt = expects_prompt
         try:
             await kernel.start(store)
             yield kernel

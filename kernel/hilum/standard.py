@@ -21,6 +21,7 @@ from hilum.discovery import all_entry_points, normal
 from hilum.errors import E_BUSY, E_NO_MODEL, StoreError, UsageError
 from hilum.events import PluginFault
 from hilum.extras import unused_files
+from hilum.hooks import open_nursery
 from hilum.kernel import Kernel, open_kernel
 from hilum.processes import CommandError
 from hilum.session import Session, check_kind
@@ -166,14 +167,8 @@ async def open_standard_session(
         project_plugins=project.files,
         required=required,
         project_settings=project_settings,
+        expects_prompt=expects_prompt,
     ) as kernel:
-        if expects_prompt:
-            kernel.expects_prompt = True
-            # Without a guard, plugins hardly run commands, so the warden is not started ahead.
-            if wants_guard:
-                # If it cannot start, the first command reports why.
-                with suppress(CommandError):
-                    await kernel.warden.start()
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel.store, resume, workspace) if resume else ""
@@ -193,7 +188,10 @@ async def open_standard_session(
             model=model if model and has_key else None,
             approve=approve,
         )
-        async with AsyncExitStack() as stack:
+        async with open_nursery() as nursery, AsyncExitStack() as stack:
+            # Without a guard, plugins hardly run commands, so the warden is not started ahead.
+            if expects_prompt and wants_guard:
+                nursery.start_soon(_start_warden, kernel)
             if not share:
                 session = await stack.enter_async_context(opening())
             else:
@@ -211,6 +209,13 @@ async def open_standard_session(
             for name, reason in project.left_out.items():
                 session.emit(PluginFault(plugin=name, hook="load", error=reason, switched_off=True))
             yield session
+
+
+async def _start_warden(kernel: Kernel) -> None:
+    """Start the warden ahead of the first command."""
+    # If it cannot start, the first command reports why.
+    with suppress(CommandError):
+        await kernel.warden.start()
 
 
 async def _open_shared(

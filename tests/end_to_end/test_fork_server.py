@@ -219,13 +219,22 @@ def test_changed_packages_end_the_server_which_starts_again(cli, forks):
         r" so the server starts again\.\n",
         done.stderr,
     )
-    # It replaces itself, in the same process.
+    # It replaces itself, in the same process, and `status` waits for it.
     end = time.monotonic() + 60
-    while (forks.pid != before or run(cli, "--version").stderr) and time.monotonic() < end:
-        time.sleep(0.05)
+    assert forks.pid == before
+    while run(cli, "--version").stderr and time.monotonic() < end:
+        assert forks.pid == before
     # No start is silent because there is no server: its process still listens.
     assert run(cli, "--version").stderr == ""
     assert forks.pid == before
+
+
+def test_a_server_that_starts_again_can_be_stopped(cli, forks):
+    (forks.extra / "newer_module.py").write_text("")
+    assert "has changed" in run(cli, "--version").stderr
+    assert forks.call("stop").stdout == "The fork server has ended.\n"
+    status = forks.call("status")
+    assert (status.returncode, status.stdout) == (1, "No fork server runs.\n")
 
 
 def test_a_start_with_another_interpreter_environment_is_a_usual_one(cli, forks):

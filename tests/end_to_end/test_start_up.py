@@ -83,6 +83,31 @@ async def test_agents_are_read_when_somebody_wrote_one(cli):
     ]
 
 
+WITH_LOADER = """
+import sys
+sys.argv = ["-m", "run", "hi"]
+from hilum.__main__ import main
+code = main(sys.argv[1:])
+print(type(sys.modules["httpx"].__spec__.loader).__name__, code)
+"""
+
+
+async def test_a_run_leaves_an_archive_of_its_modules_for_the_next_one(cli):
+    cli.env.pop("PYTHONDONTWRITEBYTECODE", None)
+    for _ in range(2):
+        async with cli.model("Done."):
+            done = await trio.run_process(
+                [sys.executable, "-P", "-c", WITH_LOADER],
+                stdin=b"",
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=cli.workspace,
+                env=cli.env,
+            )
+    assert done.stdout.split()[-2:] == [b"_ArchiveLoader", b"0"], done.stderr
+
+
 INTERRUPTS_ITSELF = """
 import os, signal, sys
 class Finder:

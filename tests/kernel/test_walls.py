@@ -45,6 +45,7 @@ FLOORS = [
         "inotify",
         "unread_outputs",
         "fork_client",
+        "compile_cache",
     ],
     [
         "messages",
@@ -59,6 +60,7 @@ FLOORS = [
         "listening",
         "config_files",
         "foreign_files",
+        "module_archive",
     ],
     ["events", "arguments", "images", "model_calls"],
     [

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from hilum.processes import GRACE, Command, Process, Spare, Streams, Warden
+from hilum_guard.sandbox.spares import SparePool
 
 
 async def build_spare(command: Command, streams: Streams) -> None:
@@ -13,10 +14,15 @@ async def build_spare(command: Command, streams: Streams) -> None:
         command: A command that ``SparePool.offer`` returned.
         streams: How the command will be connected.
     """
-    pool = command.take_spare.func.__self__
+    pool = find_pool(command)
     offer = command.take_spare.args[0]
     pool._note(offer, streams)
     await pool._build(next(reversed(pool._demands)))
+
+
+def find_pool(command: Command) -> SparePool:
+    """Return the pool of a wrapped command."""
+    return command.take_spare.func.__self__
 
 
 class SpareWarden(Warden):
@@ -26,6 +32,13 @@ class SpareWarden(Warden):
         super().__init__()
         self.spares: list[Process] = []
         self.missed = 0
+        self._pools: set[SparePool] = set()
+
+    async def aclose(self) -> None:
+        """End the spares that no command took: in these tests, no session does so."""
+        for pool in self._pools:
+            await pool.aclose()
+        await super().aclose()
 
     async def start_spare(self, command: Command, streams: Streams) -> Spare:
         """Note which processes were spares."""
@@ -45,6 +58,7 @@ class SpareWarden(Warden):
     ) -> AsyncIterator[Process]:
         """Build a spare for the command, and run the command in it."""
         if command.take_spare is not None:
+            self._pools.add(find_pool(command))
             await build_spare(command, Streams(stdin, merge, hold))
         opened = super().open(command, stdin=stdin, merge=merge, grace=grace, hold=hold)
         async with opened as process:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import trio
 from hilum import errors, find_proxy
+from hilum_models import SingleUseBody
 
 from hilum_semantic_search.embedder import EmbeddingError
 
@@ -33,24 +34,6 @@ class _Item(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     data: list[_Item]
-
-
-class SingleUseBody(httpx.AsyncByteStream):
-    """A request body that is sent once.
-
-    httpx's own body is a generator, which is not closed when the request is cancelled.
-    """
-
-    def __init__(self, body: bytes) -> None:
-        self._left = [body]
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
 
 
 class EndpointEmbedder:

@@ -15,7 +15,7 @@ import sys
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from errno import E2BIG, EINVAL, ENOENT
 from subprocess import DEVNULL
 from typing import NamedTuple, Self
@@ -166,6 +166,7 @@ class Warden:
         on_output: Callable[[str, bytes], None] | None = None,
         limit: int = 1_000_000,
         grace: float = GRACE,
+        begun: trio.Event | None = None,
     ) -> Completed:
         """Run a command to completion.
 
@@ -180,11 +181,12 @@ class Warden:
             limit: Maximum number of bytes to keep of each stream, half from its beginning and half
                 from its end.
             grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
+            begun: Set when the command has been handed to the warden.
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed.
         """
-        begun = time.perf_counter()
+        began = time.perf_counter()
         stdout = _Window(limit)
         stderr = _Window(limit)
         code = 0
@@ -209,6 +211,8 @@ class Warden:
             stream.close()
 
         async with self.open(command, stdin=bool(input), grace=grace) as process:
+            if begun is not None:
+                begun.set()
             windows = {"stdout": (process.stdout, stdout)}
             if process.stderr is not None:
                 windows["stderr"] = (process.stderr, stderr)
@@ -230,7 +234,7 @@ class Warden:
                         take(name, window, chunk)
         if faults:
             raise faults[0]
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - began
         return Completed(
             code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped
         )
@@ -293,9 +297,11 @@ class Warden:
         Raises:
             CommandError: The process could not be started.
         """
-        process, given = _connect(streams)
+        with ExitStack() as stack:
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            process, given = _connect(streams)
+            stack.pop_all()
         process.is_spare = True
-        ours, theirs = socket.socketpair()
         given.append(theirs.detach())
         control = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         try:
@@ -342,8 +348,8 @@ class Warden:
         if not hasattr(os, "fork"):
             raise CommandError("Commands cannot be run on this system.", hint="Use Linux or macOS.")
         ours, theirs = socket.socketpair()
-        self._socket = trio.socket.from_stdlib_socket(ours)
-        with theirs:
+        with theirs, ExitStack() as stack:
+            stack.enter_context(ours)
             fd = theirs.fileno()
             # -I and -S exclude site packages and PYTHON* variables, for safety and a fast start.
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
@@ -357,6 +363,8 @@ class Warden:
                 # others.
                 start_new_session=True,
             )
+            stack.pop_all()
+        self._socket = trio.socket.from_stdlib_socket(ours)
         return self._socket
 
 
@@ -626,21 +634,30 @@ def _connect(streams: Streams) -> tuple[Process, list[int]]:
 
     The descriptors are those of the channel and of the standard streams.
     """
-    ours, theirs = socket.socketpair()
-    given = [theirs.detach()]
+    given: list[int] = []
+    # There may be too few descriptors for all of them.
+    with ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, socket.socketpair())
 
-    def pipe(kept: int) -> trio.lowlevel.FdStream:
-        ends = os.pipe()
-        given.append(ends[1 - kept])
-        return trio.lowlevel.FdStream(ends[kept])
+        def pipe(kept: int) -> trio.lowlevel.FdStream:
+            ends = os.pipe()
+            given.append(ends[1 - kept])
+            stack.callback(os.close, ends[1 - kept])
+            stream = trio.lowlevel.FdStream(ends[kept])
+            stack.callback(stream.close)
+            return stream
 
-    stdout = pipe(0)
-    stderr = None if streams.merge else pipe(0)
-    if streams.merge:
-        # Standard error shares the pipe of standard output, so that their output arrives in order.
-        given.append(os.dup(given[1]))
+        stdout = pipe(0)
+        stderr = None if streams.merge else pipe(0)
+        if streams.merge:
+            # Standard error shares the pipe of standard output, so that their output arrives in
+            # order.
+            given.append(os.dup(given[0]))
+            stack.callback(os.close, given[-1])
+        stdin = pipe(1) if streams.stdin else None
+        stack.pop_all()
     channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-    return Process(channel, pipe(1) if streams.stdin else None, stdout, stderr), given
+    return Process(channel, stdin, stdout, stderr), [theirs.detach(), *given]
 
 
 class _Window:

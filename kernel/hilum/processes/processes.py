@@ -100,6 +100,7 @@ class Processes:
         limit: int = 1_000_000,
         grace: float = GRACE,
         purpose: Purpose = "command",
+        begun: trio.Event | None = None,
     ) -> Completed:
         """Run a command to completion.
 
@@ -116,6 +117,7 @@ class Processes:
                 from its end.
             grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
             purpose: Why the command runs.
+            begun: Set when the command has been handed to the warden.
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed, or it is a
@@ -126,7 +128,12 @@ class Processes:
             async with self._counted(purpose, scope):
                 command = await self._wrapped(argv, cwd, env, purpose)
                 return await self._warden.run(
-                    command, input=input, on_output=on_output, limit=limit, grace=grace
+                    command,
+                    input=input,
+                    on_output=on_output,
+                    limit=limit,
+                    grace=grace,
+                    begun=begun,
                 )
         raise CommandError("It was ended, because a file was about to be changed.")
 

@@ -22,6 +22,7 @@ from hilum_checks.git_branches import (
     match_changed_branches,
 )
 from hilum_checks.model import Commands
+from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _RARE_NAMES = frozenset(
 
 def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     """Return whether a constraint covers a simple command."""
+    if constraint.new_branches:
+        return match_new_branches(constraint, command)
     fit = _match_any(constraint, command)
     if fit and constraint.unless:
         exceptions = attrs.evolve(constraint, patterns=constraint.unless, unless=())

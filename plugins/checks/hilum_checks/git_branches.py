@@ -321,7 +321,7 @@ def _find_changed(command: CommandFacts) -> Iterator[_Change]:
         refspecs = map(_REMOTE_REFSPEC.fullmatch, command.words)
         changes += [_Change(_target(each[1])) for each in refspecs if each]
     for change in changes:
-        if not _is_update(change.name, change.source, command):
+        if not is_update(change.name, change.source, command):
             yield change
 
 
@@ -335,8 +335,14 @@ def _find_by_reference(command: CommandFacts) -> Iterator[_Change]:
         yield _Change("".join(names) or UNKNOWN, other.source, deletes, other.certain)
 
 
-def _is_update(name: str, source: str, command: CommandFacts) -> bool:
-    """Return whether a branch is set to the state of the same branch of a remote."""
+def is_update(name: str, source: str, command: CommandFacts) -> bool:
+    """Return whether a branch is set to the state of the same branch of a remote.
+
+    Args:
+        name: The branch.
+        source: What it is set to.
+        command: The command that sets it.
+    """
     tracked = _TRACKED.fullmatch(source)
     if tracked is None or (tracked[1] or tracked[2]) != name:
         return False

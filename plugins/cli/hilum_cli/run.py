@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 from argparse import Namespace
@@ -49,9 +48,6 @@ def main(argv: list[str]) -> int:
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
-    # Loading modules creates no garbage, so garbage collection would only delay the first request
-    # by 15 ms.
-    gc.set_threshold(100_000, 20, 20)
     options = None
     try:
         options = parse(argv)

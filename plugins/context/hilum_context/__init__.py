@@ -60,6 +60,6 @@ async def open_session(session: Session) -> AsyncIterator[SessionContext]:
     async with trio.open_nursery() as nursery:
         context = SessionContext(session, session.settings(ContextSettings), nursery)
         if session.kernel.expects_prompt:
-            context.read_status_early()
+            await context.read_status_early()
         yield context
         nursery.cancel_scope.cancel()

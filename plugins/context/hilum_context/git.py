@@ -46,16 +46,19 @@ class GitStatus:
     untracked: tuple[str, ...] = ()
 
 
-async def read_status(session: Session, top: str) -> GitStatus | None:
+async def read_status(
+    session: Session, top: str, begun: trio.Event | None = None
+) -> GitStatus | None:
     """Return the Git status of a session's workspace, or ``None`` if Git fails.
 
     Args:
         session: The session.
         top: Top folder of the repository.
+        begun: Set when Git has been started.
     """
     # No grace period: reading the status leaves nothing to clean up, and the prompt waits for it.
     done = await session.processes.run(
-        STATUS_COMMAND, cwd=session.workspace.root, grace=0, purpose="look"
+        STATUS_COMMAND, cwd=session.workspace.root, grace=0, purpose="look", begun=begun
     )
     # Git may be missing or too old, or the repository may be damaged; the prompt does not depend on
     # it.
@@ -153,6 +156,7 @@ class GitStatusReader:
         self._nursery = nursery
         self._patience = patience
         self._began: float | None = None
+        self._process_begun = trio.Event()
         self._ended = trio.Event()
         self._scope = trio.CancelScope()
         self._status: GitStatus | None = None
@@ -163,6 +167,10 @@ class GitStatusReader:
         if self._began is None:
             self._began = trio.current_time()
             self._nursery.start_soon(self._read, name="context: Git status")
+
+    async def wait_begun(self) -> None:
+        """Wait until the process of Git has been started, or there will be none."""
+        await self._process_begun.wait()
 
     def stop(self) -> None:
         """Stop reading, with the process of Git."""
@@ -206,12 +214,14 @@ class GitStatusReader:
                 top = await trio.to_thread.run_sync(
                     find_repository, self._session, self._policy, abandon_on_cancel=True
                 )
-                self._status = await read_status(self._session, top) if top else None
+                if top:
+                    self._status = await read_status(self._session, top, self._process_begun)
         # The sources that wait for the status raise the error, each isolated. Here, it would end
         # the whole plugin.
         except Exception as error:
             self._error = error
         finally:
+            self._process_begun.set()
             self._ended.set()
 
 

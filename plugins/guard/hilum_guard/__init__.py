@@ -14,12 +14,14 @@ from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import trio
 from hilum import hookimpl
 
+from hilum_guard.sandbox.early_trial import expects_command, try_sandbox
 from hilum_guard.settings import GuardSettings
 
 if TYPE_CHECKING:
-    from hilum import Session
+    from hilum import Kernel, Session
 
     from hilum_guard.checks import report_sandbox
     from hilum_guard.commands import judge_command
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from hilum_guard.hosts.addresses import host_of
     from hilum_guard.new_files import is_new_file, is_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
+    from hilum_guard.programs.options import make_syntax as make_option_syntax
     from hilum_guard.programs.options import operands
+    from hilum_guard.programs.options import parse as parse_options
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
     from hilum_guard.repositories.repository_settings import repository_doubt
@@ -83,8 +87,10 @@ __all__ = [
     "list_tracked_files",
     "load_rules",
     "looks_secret",
+    "make_option_syntax",
     "open_session",
     "operands",
+    "parse_options",
     "parse_rule",
     "pattern_words",
     "probe",
@@ -111,7 +117,9 @@ _MODULES = {
     "FileAccess": "effects.file_access",
     "Findings": "effects.file_search",
     "git_words": "effects.git_effects",
+    "make_option_syntax": "programs.options:make_syntax",
     "operands": "programs.options",
+    "parse_options": "programs.options:parse",
     "read_effects": "effects.command_effects",
     "search": "effects.file_search",
     "CallExplanation": "session_guard",
@@ -153,6 +161,16 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"hilum_guard.{module}"), inner or name)
     globals()[name] = value  # `__getattr__` then runs only once for each name
     return value
+
+
+@hookimpl
+async def open_kernel(kernel: Kernel) -> AsyncIterator[None]:
+    """Try the sandbox while the session opens, if a command follows at once."""
+    async with trio.open_nursery() as nursery:
+        if expects_command(kernel):
+            nursery.start_soon(try_sandbox, name="guard: trial of the sandbox")
+        yield None
+        nursery.cancel_scope.cancel()
 
 
 @hookimpl

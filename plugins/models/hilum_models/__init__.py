@@ -1,13 +1,14 @@
 """Gateways to the APIs of OpenAI, Anthropic and Gemini, and to compatible servers.
 
 Other plugins reach models through hilum's model protocol. ``create_wire`` encodes requests in any
-of the formats.
+of the formats. ``SingleUseBody`` is a body for httpx that survives a cancelled request.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from hilum import Kernel, ModelTest, ProviderStatus, Session, models
 
     from hilum_models.api_loading import create_wire as create_wire
+    from hilum_models.http_client import SingleUseBody as SingleUseBody
     from hilum_models.providers import HttpProvider
     from hilum_models.stored_key import StoredKey
 
 __all__ = [
     "Gateways",
     "ModelsSettings",
+    "SingleUseBody",
     "create_wire",
     "open_kernel",
     "open_session",
@@ -254,9 +257,11 @@ async def _read_keys(kernel: Kernel) -> dict[str, StoredKey]:
     return {"": StoredKey("", "", KEYRING, problem)}
 
 
-def __getattr__(name: str) -> Any:
-    if name != "create_wire":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hilum_models.api_loading import create_wire
+# The modules of the public names that load on first use, because they import the formats or httpx.
+_MODULES = {"SingleUseBody": "http_client", "create_wire": "api_loading"}
 
-    return create_wire
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"hilum_models.{_MODULES[name]}"), name)

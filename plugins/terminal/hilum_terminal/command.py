@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Sequence
 
@@ -23,9 +22,6 @@ def main(argv: Sequence[str]) -> int:
     """
     options = parse_options(argv)
     _check_terminal()
-    # Loading modules creates no garbage, and garbage collection would delay the response to the
-    # first key.
-    gc.set_threshold(100_000, 20, 20)
     if options.plain or _is_simple_terminal(options):
         from hilum_terminal.plain_face import run_plain
 

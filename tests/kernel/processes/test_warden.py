@@ -1,17 +1,20 @@
 """The warden and its client, with real processes: nothing may be left, whoever dies and however."""
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import trio
-from hilum.processes import GRACE, Command, CommandError, Processes, Warden, client
+from hilum.processes import GRACE, Command, CommandError, Processes, Streams, Warden, client
 from hilum.processes import warden as warden_module
 
 # Ignores what can be ignored, and has a double-forked child in a session of its own that does the
@@ -519,6 +522,56 @@ async def test_many_commands_leak_nothing(
     # How many keepers are idle differs from moment to moment, and each is a descriptor or two;
     # nothing else may differ.
     await until(lambda: all(now <= then + 2 for now, then in zip(holdings(), before, strict=True)))
+
+
+@pytest.mark.parametrize("allowed", range(6))
+async def test_too_few_descriptors_leak_none(
+    warden: Warden,
+    allowed: int,
+    monkeypatch: pytest.MonkeyPatch,
+    open_files: Callable[[], set[str]],
+) -> None:
+    """What was opened before the limit was reached is closed, and a later command runs."""
+    await warden.run(command("true"))
+    before = open_files()
+    left = allowed
+
+    def limit(create: Callable[..., Any]) -> Callable[..., Any]:
+        def created(*arguments: int) -> Any:
+            nonlocal left
+            if not left:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            left -= 1
+            return create(*arguments)
+
+        return created
+
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.socketpair", limit(socket.socketpair))
+        for name in ("pipe", "dup"):
+            patch.setattr(os, name, limit(getattr(os, name)))
+        # A spare needs five of them: two pairs of sockets, and three pipes or two and a copy.
+        for streams in (Streams(stdin=True), Streams(stdin=True, merge=True)):
+            left = allowed
+            with suppress(OSError):
+                spare = await warden.start_spare(command("sleep", "60"), streams)
+                await spare.aclose()
+                assert allowed >= 5
+    assert not open_files() - before
+    assert (await warden.run(command("true"))).returncode == 0
+
+
+async def test_a_warden_that_is_cancelled_while_it_starts(
+    open_files: Callable[[], set[str]],
+) -> None:
+    before = open_files()
+    async with Warden() as warden:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await warden.start()
+        assert not open_files() - before
+        await warden.start()
+        assert (await warden.run(command("true"))).returncode == 0
 
 
 async def test_commands_run_in_parallel(warden: Warden, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ import hilum_guard
 import hilum_lint
 import pytest
 import trio
+import trio.testing
 from hilum import hookimpl, tool
 from hilum.processes import CommandError
 from hilum.testing import open_bench, use
-from hilum_context import SessionContext, git
+from hilum_context import SessionContext, git, session_context
 
 STATUS = git.GitStatus(branch="early", commit="1" * 40)
 
@@ -18,7 +19,7 @@ def reads(monkeypatch):
     """The times at which the status was read."""
     found = []
 
-    async def read(session, top):
+    async def read(session, top, begun=None):
         found.append(trio.current_time())
         return STATUS
 
@@ -34,7 +35,7 @@ def open_context(**options):
 async def read_early(b):
     """Read the status, as before a prompt that follows at once."""
     context = b.session.plugin(SessionContext)
-    context.read_status_early()
+    await context.read_status_early()
     if context._early is not None:
         await context._early._ended.wait()
 
@@ -70,7 +71,7 @@ async def test_a_status_that_fails_early_is_read_again(reads, monkeypatch):
     """The failure neither stops the plugin nor hides the status."""
     works = git.read_status
 
-    async def fail(session, top):
+    async def fail(session, top, begun):
         raise CommandError("no")
 
     async with open_context() as b:
@@ -82,11 +83,49 @@ async def test_a_status_that_fails_early_is_read_again(reads, monkeypatch):
         assert b"early" in b.requests[-1].body
 
 
+async def test_a_session_opens_when_git_has_been_started(reads, monkeypatch):
+    """The rest of the session opens while Git runs."""
+    may_start = trio.Event()
+
+    async def read(session, top, begun):
+        await may_start.wait()
+        begun.set()
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(git, "read_status", read)
+    monkeypatch.setattr(session_context, "BEGIN_SECONDS", 30)
+    async with open_context() as b:
+        opened = trio.Event()
+
+        async def open_early():
+            await b.session.plugin(SessionContext).read_status_early()
+            opened.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(open_early)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert not opened.is_set()
+            may_start.set()
+            with trio.fail_after(10):
+                await opened.wait()
+
+
+async def test_a_session_opens_although_git_does_not_start(reads, monkeypatch):
+    async def read(session, top, begun):
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(git, "read_status", read)
+    monkeypatch.setattr(session_context, "BEGIN_SECONDS", 0.01)
+    async with open_context() as b:
+        with trio.fail_after(10):
+            await b.session.plugin(SessionContext).read_status_early()
+
+
 async def test_a_late_status_joins_the_next_turn(reads, monkeypatch):
     """The first request does not wait for Git; the model reads the status after its calls."""
     ready = trio.Event()
 
-    async def read(session, top):
+    async def read(session, top, begun):
         await ready.wait()
         return STATUS
 

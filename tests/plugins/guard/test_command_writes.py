@@ -67,6 +67,8 @@ WRITES = [
     ("tar -tf a.tar", set()),
     ("unzip a.zip -d docs", {"docs"}),
     ("unzip a.zip", {"."}),
+    ("unzip -l a.zip", set()),
+    ("unzip -p a.zip docs/x", set()),
     ("sed -i.bak s/a/b/ docs/x.md", {"docs/x.md", "docs/x.md.bak"}),
     ("sed -ni p docs/x.md", {"docs/x.md"}),
     ("sed -Ei 's/a/b/' docs/x.md", {"docs/x.md"}),

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -619,6 +620,28 @@ async def test_a_cancelled_command(
         nursery.cancel_scope.cancel()
     # The sandbox itself may need a moment after the command's end.
     await wait_until(lambda: not os.path.exists(f"/proc/{spare.process.pid}"))
+
+
+async def test_nothing_is_left_of_spares_that_are_cancelled_while_they_are_built(
+    pool: Pool, open_files: Callable[[], set[str]]
+) -> None:
+    """Their sockets and pipes are closed at once, and not when the collector finds them."""
+    assert (await pool.run("true"))[0].returncode == 0
+    before = open_files()
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always", ResourceWarning)
+        # A spare takes 10 to 40 ms, of which each part is cancelled in some rounds.
+        for number in range(40):
+            with trio.move_on_after(number / 1000):
+                async with managed(pool), trio.open_nursery() as nursery:
+                    for _ in range(2):
+                        nursery.start_soon(pool.run, "true")
+                    pool.spares._build_at = -math.inf
+                    await trio.sleep_forever()
+            assert not pool.spares._discarded
+        left = open_files() - before
+    assert not [str(each.message) for each in unclosed]
+    assert not left
 
 
 KILLED = """

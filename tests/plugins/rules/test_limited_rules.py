@@ -1,13 +1,15 @@
 """Rules that a person reads as limited: by headings, labels, lines above and exceptions below."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+from hilum import Workspace, config_folder
 from hilum_checks import compile_rule
 from hilum_checks.code_names import code_expression
 from hilum_checks.expressions import count_matches
 from hilum_rules.binding import is_conspicuous, needs_decision
-from hilum_rules.loading import load_rules
+from hilum_rules.discovery import FoundFile, find_paths
+from hilum_rules.loading import Loader, load_rules
 
 
 def enforced(folder: Path, text: str) -> list[str]:
@@ -60,6 +62,37 @@ def test_a_heading_that_limits_its_rules_makes_them_advice(tmp_path, heading):
 def test_other_headings_limit_no_command(tmp_path, heading):
     text = f"# {heading}\n- Never push\n- Never use `npm`; use `pnpm`\n"
     assert enforced(tmp_path, text) == ["Never push", "Never use `npm`; use `pnpm`"]
+
+
+def test_a_sentence_is_compiled_for_each_place(tmp_path):
+    """One loader keeps what it has compiled, and the same text may mean another check elsewhere."""
+    text = (
+        "# Rules\n- Never push\n- Never edit `gen/`.\n# Release process\n- Never push\n# Again\n"
+        "- Never edit `gen/`.\n  enforce: deny write lib/**\n# Tests\n- No `sleep()`\n# Python\n- No `sleep()`\n"
+        "# Never\n- Push to `main`\n# Workflow\n- Push to `main`\n"
+    )
+    (tmp_path / "sub").mkdir()
+    for folder, more in (("", ""), ("sub", "- More\n")):
+        (tmp_path / folder / "AGENTS.md").write_text(text + more)
+    found = [
+        FoundFile(
+            tmp_path / folder / "AGENTS.md", "AGENTS.md", "agents", Workspace("/"), folder=folder
+        )
+        for folder in (PurePosixPath("."), PurePosixPath("sub"))
+    ]
+    together = Loader(find_paths(tmp_path, config_folder())).load(found)
+    alone = [Loader(find_paths(tmp_path, config_folder())).load([each])[0] for each in found]
+    checks = [[rule.check for rule in file.rules] for file in together]
+    assert checks == [[rule.check for rule in file.rules] for file in alone]
+    # Headings, `enforce` lines and folders make the difference.
+    push, gen, in_release, by_hand, in_tests, in_python, to_main, elsewhere = checks[0]
+    assert push is not None
+    assert in_release is None
+    assert to_main is not None
+    assert elsewhere is None
+    patterns = [each.parts[0][1].patterns for each in (gen, by_hand, checks[1][1], checks[1][3])]
+    assert patterns == [("gen",), ("/lib/**",), ("/sub/**/gen",), ("/sub/lib/**",)]
+    assert in_tests != in_python
 
 
 def test_rules_about_code_hold_in_the_files_that_a_heading_or_a_label_names(tmp_path):

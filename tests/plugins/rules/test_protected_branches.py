@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.judged_commands import judge_command, judge_sentence
+from tests.support.judged_commands import judge_command
 
 MAIN = "deny command git commit, git push to branch main"
 RELEASES = "deny command git commit to branch release/*"
@@ -142,25 +142,3 @@ def test_giving_up_a_commit_makes_none(verb: str, tmp_path: Path) -> None:
     assert (
         judge_command(f"deny command git {verb} --abort", f"git {verb} --abort", tmp_path) == "deny"
     )
-
-
-@pytest.mark.parametrize(
-    ("command", "kind"),
-    [
-        ("git checkout -b bad", "deny"),
-        ("git switch -C bad", "deny"),
-        ("git checkout --orphan bad", "deny"),
-        ("git switch --orphan bad", "deny"),
-        ("git worktree add -b bad ../there", "deny"),
-        ("git stash branch bad", "deny"),
-        ("git checkout -b fix/a", ""),
-        ("git worktree add -b fix/a ../there", ""),
-        ("git checkout --orphan fix/a", ""),
-        ("git stash branch fix/a", ""),
-        ("git worktree add ../there main", ""),
-        ("git branch --list", ""),
-        ("git checkout main", ""),
-    ],
-)
-def test_names_of_new_branches(command: str, kind: str, root: Path) -> None:
-    assert judge_sentence("Branch names must start with `fix/`.", command, root) == kind

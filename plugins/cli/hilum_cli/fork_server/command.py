@@ -56,18 +56,23 @@ def main(argv: list[str]) -> int:
     )
     # Set by a server that starts again because files changed while it started.
     parser.add_argument("--again", action="store_true", help=SUPPRESS)
+    # The descriptor of the lock, which a server keeps while it starts again.
+    parser.add_argument("--lock", type=int, default=-1, help=SUPPRESS)
     options = parser.parse_args(argv)
     path = find_socket()
     if sys.platform != "linux" or not path:
         raise UsageError("The fork server works only on Linux, and needs a home folder.")
     if options.action == "serve":
-        return _serve(path, options.idle_minutes, again=options.again)
+        return _serve(path, options.idle_minutes, again=options.again, kept=options.lock)
     process = find_server(path)
     if options.action == "start":
         if not process:
             process = start_server(path, options.idle_minutes)
         Out(1).say(f"The fork server runs as process {process}.")
-    elif options.action == "stop":
+        return exits.COMPLETED
+    # A server that starts, or starts again, does not listen yet.
+    process = process or wait_for_server(path)
+    if options.action == "stop":
         if process:
             stop_server(path, process)
         Out(1).say("The fork server has ended." if process else "No fork server runs.")
@@ -90,6 +95,19 @@ def find_server(path: str) -> int:
         data = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
         process, user, _ = _PEER.unpack(data)
         return process if user == os.getuid() else 0
+
+
+def wait_for_server(path: str) -> int:
+    """Wait while a server is starting, and return its process id; 0 if none is or if it ends."""
+    end = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < end:
+        is_starting = is_locked(path)
+        # It may have begun to listen before the lock was looked at.
+        process = find_server(path)
+        if process or not is_starting:
+            return process
+        time.sleep(0.02)
+    return 0
 
 
 def start_server(path: str, idle_minutes: float) -> int:
@@ -121,10 +139,9 @@ def start_server(path: str, idle_minutes: float) -> int:
 
 def _spawn(idle_minutes: float) -> str:
     """Start a server process; return its error output, which it closes when it listens."""
-    words = [sys.executable, "-m", "hilum", COMMAND, "serve", "--idle-minutes", str(idle_minutes)]
     # The server outlives this process, so the warden must not own it.
     server = subprocess.Popen(
-        words,
+        _serve_words(idle_minutes),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -160,20 +177,23 @@ def stop_server(path: str, process: int) -> None:
     )
 
 
-def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
+def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
     """Serve until the server ends; in forked processes, run hilum.
 
     Args:
         path: The path of the socket.
         idle_minutes: Minutes without use after which the server ends.
         again: Whether this is the second attempt to start.
+        kept: The descriptor of the lock, if the server starts again; otherwise -1.
     """
     started = time.time()
+    from hilum.module_archive import use_archive
+
     from hilum_cli.fork_server import server, stamps, take_over
     from hilum_cli.fork_server.preloading import preload
 
     try:
-        lock = lock_folder_of(path)
+        lock = lock_folder_of(path, kept)
         listener = listen(path)
     except BlockingIOError:
         print(_OTHER_RUNS, file=sys.stderr)
@@ -182,6 +202,8 @@ def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
         print(f"it cannot listen: {error}", file=sys.stderr)
         return exits.FAILED
     before = stamps.read_stamps()
+    # Forked processes find in it what they compile. They load more modules than one run does.
+    use_archive("run", save=False)
     preload()
     found = stamps.read_stamps()
     changed = stamps.find_changed(before) or stamps.find_newer(found, started)
@@ -190,7 +212,7 @@ def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
         return exits.FAILED
     if changed:
         # A first import also changes a folder, when it creates the one for bytecode.
-        _execute([*sys.argv[1:], "--again"])
+        _execute(path, idle_minutes, lock, "--again")
     null = os.open(os.devnull, os.O_RDWR)
     listener.listen(16)
     # The process that started this one waits for the end of its error output.
@@ -202,18 +224,31 @@ def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
         take_over.run(request)
     listener.close()
     if forks.is_stale and not forks.ended_by:
-        _execute([word for word in sys.argv[1:] if word != "--again"])
+        _execute(path, idle_minutes, lock)
     Path(path).unlink(missing_ok=True)
     return exits.COMPLETED
 
 
-def _execute(arguments: list[str]) -> NoReturn:
-    """Start the program again in this process."""
-    os.execv(sys.executable, [sys.executable, "-m", "hilum", *arguments])
+def _execute(path: str, idle_minutes: float, lock: int, *options: str) -> NoReturn:
+    """Start the server again in this process, which keeps the lock."""
+    # Whoever asks meanwhile learns from the lock that a server is starting.
+    os.set_inheritable(lock, True)
+    words = [*_serve_words(idle_minutes), "--lock", str(lock), *options]
+    os.execv(sys.executable, words)
 
 
-def lock_folder_of(path: str) -> int:
+def _serve_words(idle_minutes: float) -> list[str]:
+    """Return the command line of a server."""
+    words = ["-m", "hilum", COMMAND, "serve", "--idle-minutes", str(idle_minutes)]
+    return [sys.executable, *words]
+
+
+def lock_folder_of(path: str, kept: int = -1) -> int:
     """Create the private folder of a socket, and lock the socket's name for this process.
+
+    Args:
+        path: The path of the socket.
+        kept: The descriptor of a lock that this process had before it started again; -1 for none.
 
     Returns:
         The descriptor that holds the lock.
@@ -230,13 +265,49 @@ def lock_folder_of(path: str) -> int:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(f"{folder} is not a folder of this user")
     os.chmod(folder, 0o700)
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    lock = _adopt_lock(path, kept)
+    if lock < 0:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(_name_lock(path), flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         raise
     return lock
+
+
+def _name_lock(path: str) -> str:
+    return f"{path}.lock"
+
+
+def _adopt_lock(path: str, kept: int) -> int:
+    """Return a descriptor that was kept if it is that of the lock, and -1 otherwise."""
+    try:
+        if kept >= 0 and os.path.samestat(os.fstat(kept), os.stat(_name_lock(path))):
+            os.set_inheritable(kept, False)
+            return kept
+    except OSError:
+        pass
+    return -1
+
+
+def is_locked(path: str) -> bool:
+    """Return whether a server has the lock: it runs, starts or ends."""
+    import fcntl  # only on POSIX
+
+    try:
+        lock = os.open(_name_lock(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # `start` tries again if this lock is in the way of a server for a moment.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def listen(path: str) -> socket.socket:

@@ -144,17 +144,30 @@ class _Planner:
             now = self._read(path)
             target, was_merged = self._find_target(path, now, records)
         except Conflict as conflict:
-            sessions = _sessions_of(others.changes)
-            self._blocking.update(dict.fromkeys(sessions))
-            self._conflicts[path] = str(conflict)
-            if sessions:
-                self._conflicts[path] += f" by session {', '.join(sessions)}"
+            self._note_conflict(path, conflict, others.changes)
             return
-        if was_merged and kinds != {"folder"}:
-            if not self._merge:
-                self._conflicts[path] = CHANGED_SINCE
-                return
+        if was_merged and kinds != {"folder"} and not self._accept_merge(path):
+            return
+        self._plan_step(path, now, target)
+
+    def _note_conflict(self, path: str, conflict: Conflict, others: Sequence[SharedChange]) -> None:
+        """Record why a path cannot be undone, and which sessions' changes are in the way."""
+        sessions = _sessions_of(others)
+        self._blocking.update(dict.fromkeys(sessions))
+        self._conflicts[path] = str(conflict)
+        if sessions:
+            self._conflicts[path] += f" by session {', '.join(sessions)}"
+
+    def _accept_merge(self, path: str) -> bool:
+        """Record that later changes of a path are kept; return whether that is wanted."""
+        if self._merge:
             self._merged.append(path)
+        else:
+            self._conflicts[path] = CHANGED_SINCE
+        return self._merge
+
+    def _plan_step(self, path: str, now: Node | None, target: Node | None) -> None:
+        """Plan the change of a path from its current to its target state, if they differ."""
         if target != now:
             self._steps.append(Change(path, now, target))
         elif not self._ledger.is_last(path, self._records):

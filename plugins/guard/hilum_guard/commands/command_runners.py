@@ -50,7 +50,9 @@ _NEGATING = frozenset({"-empty", "!", "-not", "-nouser", "-nogroup"})
 _SSH_COMMAND = re.compile(
     r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)", re.IGNORECASE
 )
-_GIT_TEXT_OPTION = re.compile(r"-x|--exec|--extcmd|--upload-pack|--receive-pack|-u|--[a-z]+-filter")
+_GIT_TEXT_OPTION = re.compile(r"-x|--exec|--extcmd|--upload-pack|--receive-pack|--[a-z]+-filter")
+# Sub-commands whose `-u` means `--upload-pack`; that of `git branch` and `git push` names no program.
+_UPLOADING = frozenset(("clone", "ls-remote"))
 _GIT_ATTACHED_TEXT = re.compile(
     r"(?:--exec|--extcmd|--upload-pack|--receive-pack|--open-files-in-pager|--[a-z]+-filter"
     r"|--ext-diff|--config-env)=(.*)",
@@ -430,6 +432,8 @@ def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
     if value.startswith("alias.") or ("config" in values[1:at] and "." in value):
         return following.lstrip("!")
     if _GIT_TEXT_OPTION.fullmatch(value):
+        return following
+    if value == "-u" and not _UPLOADING.isdisjoint(values[1:at]):
         return following
     attached = _GIT_ATTACHED_TEXT.fullmatch(value)
     if attached:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from hilum_guard.commands import command_runners, git_aliases, started_commands
+from hilum_guard.commands.recipe_changes import may_change_recipes
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.file_names import resolve_links
 from hilum_guard.programs import options
 from hilum_guard.programs.program_names import (
-    MAKES,
     SHELLS,
     find_first_operand,
     get_program_name,
@@ -62,10 +60,6 @@ _NEVER_WRITE = SHELLS | frozenset(
     command readlink realpath basename dirname md5sum sha256sum cc gcc g++ clang clang++ rustc go
     ld make cmake nvcc strip timeout time env nohup nice exec sudo xargs""".split()
 )
-# Programs that only read the files that their arguments name.
-_ONLY_READ = frozenset(
-    "jq nl od hexdump strings cut comm paste fold column rev tac awk gawk mawk".split()
-)
 _GIT_NEVER_WRITES = frozenset("add commit diff status log show blame ls-files rev-parse".split())
 _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
 # Programs that write whole folders without naming the files in their arguments.
@@ -73,14 +67,6 @@ _FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn pat
 _MAKES_ENVIRONMENT = re.compile(
     r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
 )
-_RECIPE_FILES = {
-    **dict.fromkeys(MAKES, ("makefile", "gnumakefile")),
-    "just": ("justfile", ".justfile"),
-    "npm": ("package.json",),
-    "pnpm": ("package.json",),
-    "yarn": ("package.json",),
-    "bun": ("package.json",),
-}
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
 # Maximum number of characters in a sed script. The regular expressions below backtrack, so a longer
 # script counts as unknown.
@@ -171,11 +157,6 @@ def _read_sed(reader: ShellReader, command: ParsedCommand) -> None:
                 reader.add_unknown()  # `e` runs the input line
         if _SED_SUBSTITUTE.search(script):
             reader.add_unknown()  # the flag runs the result of the substitution
-
-
-def _edits_files(command: ParsedCommand) -> bool:
-    """Return whether `sed` changes the files that its arguments name."""
-    return options.parse(command.arguments, options.SYNTAX["sed"]).has("-i", "--in-place")
 
 
 def _get_sed_scripts(arguments: list[str]) -> list[str]:
@@ -291,13 +272,9 @@ def _read_written_script(
     is_linked: bool,
 ) -> None:
     """Read a script whose contents the text wrote; unknown contents may be any command."""
-    recipes = (*_RECIPE_FILES.get(name, ()), *_get_makefiles(command, name))
-    if recipes:
-        written = map(os.path.basename, reader.written_files)
-        changed = chain(written, _find_changed_names(earlier))
-        if any(file.casefold() in recipes for file in changed):
-            reader.add_unknown()
-            return
+    if may_change_recipes(command, name, earlier, reader.written_files):
+        reader.add_unknown()
+        return
     script, is_shell = _get_script(command, name)
     if not script or UNKNOWN in script:
         return
@@ -316,34 +293,6 @@ def _read_written_script(
             continue
         if not is_accounted and _may_be_written(path, earlier, is_new):
             reader.add_unknown()
-
-
-def _get_makefiles(command: ParsedCommand, name: str) -> Iterator[str]:
-    """Yield the folded names of the files that `make -f` reads instead of the usual ones."""
-    if name not in MAKES:
-        return
-    for option, value in pairwise([*command.arguments, ""]):
-        if option in ("-f", "--file", "--makefile"):
-            yield _fold_name(value)
-        elif option.startswith(("--file=", "--makefile=")):
-            yield _fold_name(option.partition("=")[2])
-        elif option.startswith("-f"):
-            yield _fold_name(option[2:])
-
-
-def _find_changed_names(commands: Iterable[ParsedCommand]) -> Iterator[str]:
-    """Yield the names of the files that commands may change, such as `sed -i` or `cp`."""
-    for command in commands:
-        if not command.words:
-            continue
-        name = get_program_name(command.words[0])
-        # Git checks out the project's own files.
-        if name in _NEVER_WRITE or name in _ONLY_READ or name == "git":
-            continue
-        if name in ("sed", "gsed") and not _edits_files(command):
-            continue
-        for value in _get_targets(command, name):
-            yield os.path.basename(value.rpartition("=")[2])
 
 
 def _get_script(command: ParsedCommand, name: str) -> tuple[str, bool]:

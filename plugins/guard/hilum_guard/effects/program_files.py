@@ -125,6 +125,11 @@ def find_file_uses(
         yield from _SPECIAL[row.special](_Call(name, words, stdin, parsed, row))
 
 
+def is_listed(name: str) -> bool:
+    """Return whether ``find_file_uses`` yields the files that a program writes."""
+    return name in TABLE
+
+
 def is_known(name: str) -> bool:
     """Return whether ``find_file_uses`` yields everything that a program does to files."""
     row = TABLE.get(name)
@@ -250,6 +255,17 @@ def _read_zip(call: _Call) -> Iterator[FileAccess]:
     if "." not in os.path.basename(archive):
         yield FileAccess("write", f"{archive}.zip")
     yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
+
+
+_UNZIP_SHOWS = ("-l", "-t", "-v", "-z", "-Z", "-p", "-c")
+
+
+def _read_unzip(call: _Call) -> Iterator[FileAccess]:
+    yield from _read(call.operands[:1])
+    # With one of these options, it lists, tests or prints the contents.
+    if not call.parsed.has(*_UNZIP_SHOWS):
+        folder = "".join(call.parsed.values("-d")[-1:])
+        yield FileAccess("write", folder or ".", deep="some")
 
 
 def _read_seven_zip(call: _Call) -> Iterator[FileAccess]:
@@ -504,6 +520,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "curl": _read_curl,
     "wget": _read_wget,
     "zip": _read_zip,
+    "unzip": _read_unzip,
     "seven_zip": _read_seven_zip,
     "tar": _read_tar,
     "editor": _read_editor,

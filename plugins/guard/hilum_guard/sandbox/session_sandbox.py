@@ -37,6 +37,7 @@ from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.sandbox.sockets import find_sockets
 from hilum_guard.sandbox.spares import SparePool, find_limit
 from hilum_guard.settings import GuardSettings
+from hilum_guard.thread_turns import ThreadTurns
 from hilum_guard.watching import recovery
 from hilum_guard.watching.executed_files import MASKED
 from hilum_guard.watching.run_markers import RunMarker
@@ -131,6 +132,7 @@ class Sandbox:
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
         spares: The spare sandboxes; None if there are none.
+        turns: The turns of the threads that judge calls and prepare and check commands.
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class Sandbox:
         )
         self.observer = SandboxObserver()
         self.spares: SparePool | None = None
+        self.turns = ThreadTurns()
         self.protected: tuple[str, ...] = ()
         self.denied: dict[str, str] = {}
         self._note = note
@@ -162,7 +165,7 @@ class Sandbox:
         # Commands may start at the same time: the first command tries the sandbox, and the others
         # wait for the result.
         self._lock = trio.Lock()
-        self._preparing = SharedWork[PreparedCommand]()
+        self._preparing = SharedWork[PreparedCommand](self.turns)
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
         self._mark = RunMarker(self._root)
@@ -252,7 +255,8 @@ class Sandbox:
         )
         if prepared.command is clean:
             return prepared.wrapped
-        return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
+        async with self.turns.take():
+            return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
 
     def _wrap_alike(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, prepared: PreparedCommand
@@ -304,7 +308,7 @@ class Sandbox:
         """
         roots = sandbox_policy.find_writable(self.workspace, self.settings)
         put = []
-        for path in sandbox_policy.find_masks(roots):
+        for path in sandbox_policy.find_masks(roots, self._masks.holds):
             is_file = os.path.basename(path) in sandbox_policy.MASKED_FILES
             if self._masks.put(path, file=is_file):
                 put.append(path)
@@ -353,58 +357,49 @@ class Sandbox:
         used_secrets: frozenset[str],
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
-        policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
-        shown = tuple(map(os.path.realpath, extra.shown))
-        writable = policy.writable
-        if command.looks:
-            # A workspace in a temporary folder would not be visible otherwise.
-            shown += policy.writable
-            # Everything else is read-only anyway.
-            policy = attrs.evolve(policy, writable=(), protected=())
-        elif extra.read_only:
-            policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
-        if extra.cache:
-            os.makedirs(extra.cache, mode=0o700, exist_ok=True)
-            with_cache = (*policy.writable, os.path.realpath(extra.cache))
-            policy = attrs.evolve(policy, writable=with_cache)
-        protected = [*watched]
-        hidden = {*policy.hidden}
-        denied: dict[str, str] = {}
-        for find_paths in list(
-            self.extra_protected.values()
-        ):  # the event loop may add an entry in the meantime
-            paths = find_paths()
-            protected += paths.protected
-            hidden.update(paths.hidden)
-            denied |= paths.rules
+        configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        policy = _fit_to(configured, command, extra)
+        added = self._find_added_paths()
         if not command.looks:
-            self.denied = denied
+            self.denied = dict(added.rules)
+        hidden = {*policy.hidden, *added.hidden}
         program = ""
         if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
             hidden.update(self._find_hidden_sockets())
             program = self._write_filter()
-        existing = sandbox_policy.select_writable(policy, protected)
-        network = policy.network or extra.network
+        existing = sandbox_policy.select_writable(policy, [*watched, *added.protected])
+        protected = _select_outermost((*policy.protected, *existing))
         hidden -= used_secrets
         placeholders: dict[str, str] = {}
-        if (
-            enforced.by == "bubblewrap"
-        ):  # in other sandboxes, Git still sees the size of hidden files
+        # In other sandboxes, Git still sees the size of hidden files.
+        if enforced.by == "bubblewrap":
             in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
-            placeholders = self._placeholders.create(in_workspace, writable)
-        protected_paths = _select_outermost((*policy.protected, *existing))
+            placeholders = self._placeholders.create(in_workspace, configured.writable)
+        network = policy.network or extra.network
         return attrs.evolve(
             policy,
-            ignored=tuple(self._find_ignored(protected_paths)),
+            ignored=tuple(self._find_ignored(protected)),
             filter=program,
             group=control_groups.create_group(self.settings.processes),
             loopback=() if network else self._join_loopback(enforced),
             network=network,
-            shown=shown,
-            protected=protected_paths,
+            protected=protected,
             hidden=tuple(hidden),
             placeholders=tuple(placeholders.items()),
         )
+
+    def _find_added_paths(self) -> ProtectedPaths:
+        """Return the paths that plugins protect and hide in addition to the guard's own."""
+        protected: list[str] = []
+        hidden: list[str] = []
+        denied: dict[str, str] = {}
+        # The event loop may add an entry in the meantime.
+        for find_paths in list(self.extra_protected.values()):
+            paths = find_paths()
+            protected += paths.protected
+            hidden += paths.hidden
+            denied |= paths.rules
+        return ProtectedPaths(tuple(protected), tuple(hidden), denied)
 
     def _find_ignored(self, protected: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the masks in working trees, each with the folder that the sandbox shows instead.
@@ -445,6 +440,17 @@ class Sandbox:
             self.distrust()
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
+
+    async def prepare_network(self) -> None:
+        """Create the session's loopback ahead of the first command."""
+        if self.settings.network == "full":
+            return
+        # If it cannot be created, the first command tries again and reports why.
+        with suppress(OSError, ToolError):
+            await trio.to_thread.run_sync(self._prepare_network)
+
+    def _prepare_network(self) -> None:
+        self._join_loopback(sandbox_probe.probe())
 
     async def open_listener(self, *, network: bool = False) -> socket.socket:
         """Return a socket on which hilum listens at 127.0.0.1 for the commands of this session.
@@ -544,6 +550,24 @@ def sweep() -> None:
     sweep_masks()
     control_groups.sweep_groups()
     sweep_temporary_folders()
+
+
+def _fit_to(policy: SandboxPolicy, command: Command, extra: ExtraAccess) -> SandboxPolicy:
+    """Return the configured permissions as they are for one command, with its extra permissions."""
+    writable = policy.writable
+    protected = policy.protected
+    shown = tuple(map(os.path.realpath, extra.shown))
+    if command.looks:
+        # A workspace in a temporary folder would not be visible otherwise.
+        shown += writable
+        # Everything else is read-only anyway.
+        writable = protected = ()
+    elif extra.read_only:
+        protected = (*protected, *writable)
+    if extra.cache:
+        os.makedirs(extra.cache, mode=0o700, exist_ok=True)
+        writable = (*writable, os.path.realpath(extra.cache))
+    return attrs.evolve(policy, writable=writable, protected=protected, shown=shown)
 
 
 def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:

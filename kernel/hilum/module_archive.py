@@ -1,0 +1,282 @@
+"""An archive with the bytecode of all modules that a command loads.
+
+For each module, Python looks in several folders and reads one file, which takes 0.1 ms: 50 ms for the
+750 modules that ``hilum run`` loads before its first request (tests/benchmarks/real_project.py). An
+archive is one file instead, which the first start of a command leaves in ``__pycache__``, where
+Python keeps the bytecode of single modules, too.
+
+The archive is used under the same conditions as Python's own files: for each module, the source must
+have the size and the time of modification that it had. In addition, no folder that Python would have
+searched may have changed. Every other module is imported as usual.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+
+TYPE_CHECKING = False  # importing typing takes 5 ms
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType
+
+    from hilum.compile_cache import CompileCache
+
+MAX_MISSES = 20
+"""Number of modules that may be missing in an archive before it is written anew."""
+MAX_MISSING_TEXTS = 50
+"""Number of compiled texts that may be missing in an archive before it is written anew."""
+_MAX_ARCHIVES = 6  # a command has one for each value of sys.path, which tests and scripts change
+_SUFFIX = ".modules"
+_HEADER = b"hilum modules 2\n"
+_NUMBER_BYTES = 8
+# The header of a .pyc file: magic number, flags, and time of modification and size of the source
+# (PEP 552). Flags other than 0 mean that the file is compared with the source in another way.
+_PYC_HEADER = 16
+_NO_FLAGS = bytes(4)
+
+# For each module: its source, the folder in which it was found, its .pyc file, whether it is a
+# package, the time of modification and size in the header of the .pyc file, and the place of its
+# bytecode in the archive.
+_Entry = tuple[str, str, str, bool, bytes, int, int]
+
+
+class _ArchiveLoader(SourceFileLoader):
+    """A loader of a module whose bytecode is in an archive."""
+
+    def __init__(self, name: str, path: str, bytecode: memoryview) -> None:
+        super().__init__(name, path)
+        self._bytecode = bytecode
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code of the module."""
+        try:
+            code: CodeType = marshal.loads(self._bytecode)
+        except (EOFError, TypeError, ValueError):  # the archive is damaged
+            return super().get_code(fullname)
+        return code
+
+
+class ArchiveFinder:
+    """A finder of modules in an archive, for ``sys.meta_path``.
+
+    Args:
+        data: The content of the archive.
+
+    Attributes:
+        compiled: The content of a cache of compiled texts.
+
+    Raises:
+        ValueError: The archive is damaged or was made for another ``sys.path``.
+    """
+
+    def __init__(self, data: memoryview) -> None:
+        if data[: len(_HEADER)] != _HEADER:
+            raise ValueError
+        index = int.from_bytes(data[-_NUMBER_BYTES:], "big")
+        parts = marshal.loads(data[index:-_NUMBER_BYTES])
+        self._path, folders, self._entries, self.compiled = parts
+        self._data = data
+        if self._path != sys.path:
+            raise ValueError
+        self._unchanged = {
+            folder for folder, stamp in folders.items() if _read_folder_stamp(folder) == stamp
+        }
+        # A module of a folder on sys.path may be in any folder before it by now.
+        self._unchanged_path = set()
+        for folder in self._path:
+            if folder not in self._unchanged:
+                break
+            self._unchanged_path.add(folder)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the specification of a module; None if it must be found as usual."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        source, folder, cached, is_package, stamp, start, end = entry
+        if path is None:
+            is_same = folder in self._unchanged_path and sys.path == self._path
+        else:
+            is_same = folder in self._unchanged and len(path) == 1 and path[0] == folder
+        if not is_same or _read_stamp(source) != stamp:
+            return None
+        loader = _ArchiveLoader(name, source, self._data[start:end])
+        spec = ModuleSpec(name, loader, origin=source, is_package=is_package)
+        spec.has_location = True
+        spec.cached = cached
+        if is_package:
+            spec.submodule_search_locations = [os.path.dirname(source)]
+        return spec
+
+
+def _read_stamp(source: str) -> bytes:
+    """Return what the header of a .pyc file says of its source; empty if there is no source."""
+    try:
+        status = os.stat(source)
+    except OSError:
+        return b""
+    numbers = (int(status.st_mtime), status.st_size)
+    return b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
+
+
+def _read_folder_stamp(folder: str) -> int:
+    """Return a number that changes when a file is added to a folder; 0 if there is no folder."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _find_archive(command: str) -> str:
+    """Return the path of a command's archive; empty if there can be none."""
+    spec = __spec__
+    if spec is None or not spec.cached:
+        return ""
+    facts = (sys.hexversion, sys.flags.optimize, sys.prefix, *sys.path)
+    number = zlib.crc32(os.fsencode("\n".join(map(str, facts))))
+    name = f"{command}-{number:08x}.{sys.implementation.cache_tag}{_SUFFIX}"
+    return os.path.join(os.path.dirname(spec.cached), name)
+
+
+# --- use ------------------------------------------------------------------------------------------
+
+_used_command = ""
+_compile_cache: CompileCache | None = None
+_may_save = False
+
+
+def use_archive(command: str, *, save: bool = True) -> None:
+    """Import modules from a command's archive from now on, if it has a valid one.
+
+    Only the program ``hilum`` does this, and only if nothing else has changed how it imports.
+
+    Args:
+        command: The command.
+        save: Whether ``save_archive`` may write the archive.
+    """
+    global _used_command, _compile_cache, _may_save
+    # A process of the fork server has loaded everything.
+    if _used_command or "hilum.kernel" in sys.modules or PathFinder not in sys.meta_path:
+        return
+    _used_command = command
+    _may_save = save
+    finder = _open_archive(_find_archive(command))
+    if finder is not None:
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
+    # Its modules are in the archive.
+    from hilum.compile_cache import CompileCache
+
+    _compile_cache = CompileCache(finder.compiled if finder is not None else b"")
+    _compile_cache.install()
+
+
+def _open_archive(path: str) -> ArchiveFinder | None:
+    """Return the finder of an archive; None if there is no valid one."""
+    import mmap  # not needed by commands without an archive
+
+    try:
+        with open(path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return ArchiveFinder(memoryview(data))
+    except (OSError, EOFError, TypeError, ValueError):
+        return None
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def save_archive() -> None:
+    """Write the archive of the running command, if too many modules were not in it.
+
+    Nothing happens if that is not possible: the next start then imports as usual. Blocks.
+    """
+    if _compile_cache is None or not _may_save or sys.dont_write_bytecode:
+        return
+    modules = _find_modules()
+    missing = [each for each in modules.values() if type(each.loader) is not _ArchiveLoader]
+    is_new = len(missing) > MAX_MISSES or _compile_cache.new > MAX_MISSING_TEXTS
+    path = _find_archive(_used_command)
+    if not is_new or not path:
+        return
+    new = f"{path}.{os.getpid()}"
+    try:
+        with open(new, "xb") as file:
+            file.write(_make_archive(modules, _compile_cache.dump()))
+        os.replace(new, path)
+        _remove_old(os.path.dirname(path))
+    except (OSError, ValueError):
+        _remove(new)
+
+
+def _find_modules() -> dict[str, ModuleSpec]:
+    """Return the specifications of the modules that an archive can have, by name."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is None or type(spec.loader) not in (SourceFileLoader, _ArchiveLoader):
+            continue
+        if spec.name == name and spec.cached:
+            found[name] = spec
+    return found
+
+
+def _make_archive(modules: dict[str, ModuleSpec], compiled: bytes) -> bytes:
+    """Return the content of an archive.
+
+    Args:
+        modules: The modules.
+        compiled: The content of a cache of compiled texts.
+    """
+    entries: dict[str, _Entry] = {}
+    folders = {folder: _read_folder_stamp(folder) for folder in sys.path}
+    parts = [_HEADER]
+    size = len(_HEADER)
+    for name, spec in modules.items():
+        source = str(spec.origin)
+        is_package = spec.submodule_search_locations is not None
+        folder = os.path.dirname(os.path.dirname(source) if is_package else source)
+        cached = str(spec.cached)
+        stamp = _read_stamp(source)
+        bytecode = _read_bytecode(cached, stamp)
+        if not bytecode:
+            continue
+        folders[folder] = _read_folder_stamp(folder)
+        end = size + len(bytecode)
+        entries[name] = (source, folder, cached, is_package, stamp, size, end)
+        parts.append(bytecode)
+        size = end
+    index = marshal.dumps((sys.path, folders, entries, compiled))
+    return b"".join((*parts, index, size.to_bytes(_NUMBER_BYTES, "big")))
+
+
+def _read_bytecode(cached: str, stamp: bytes) -> bytes:
+    """Return the bytecode in a .pyc file; empty if it is not that of the source."""
+    try:
+        with open(cached, "rb") as file:
+            data = file.read()
+    except OSError:
+        return b""
+    if data[4:_PYC_HEADER] != _NO_FLAGS + stamp:
+        return b""
+    return data[_PYC_HEADER:]
+
+
+def _remove_old(folder: str) -> None:
+    """Remove the oldest archives in a folder, such as those of an earlier version of Python."""
+    names = [name for name in os.listdir(folder) if name.endswith(_SUFFIX)]
+    paths = [os.path.join(folder, name) for name in names]
+    for path in sorted(paths, key=_read_folder_stamp)[:-_MAX_ARCHIVES]:
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,252 @@
+"""Finds the local branches that a command creates, and judges their names.
+
+`git branch x`, `git branch -m x`, `git update-ref refs/heads/x` and `git fetch . main:x` create a
+branch just as `git switch -c x` does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from hilum_guard import UNKNOWN, git_words, make_option_syntax, parse_options
+
+from hilum_checks import code_texts, git_folders, git_references
+from hilum_checks.git_branches import is_update
+from hilum_checks.path_matcher import Fit, stronger_fit
+
+if TYPE_CHECKING:
+    from hilum_checks.command_facts import CommandFacts
+    from hilum_checks.model import Commands
+
+Words = tuple[str, ...]
+
+
+class NewBranch(NamedTuple):
+    """A branch that a command creates.
+
+    Attributes:
+        name: The name; it contains `…` if it is known only at run time.
+        certain: Whether the command certainly creates it.
+    """
+
+    name: str
+    certain: bool = True
+
+
+_CHECKOUT = make_option_syntax(
+    flags="qfl23pmtd",
+    valued="bB",
+    long_options=(
+        "quiet force ours theirs track no-track guess no-guess detach orphan= merge conflict= patch"
+        " ignore-other-worktrees recurse-submodules progress no-progress overlay no-overlay"
+        " pathspec-from-file= ignore-skip-worktree-bits overwrite-ignore"
+    ),
+)
+_SWITCH = make_option_syntax(
+    flags="dqfmt",
+    valued="cC",
+    long_options=(
+        "create= force-create= guess no-guess detach track no-track force discard-changes orphan="
+        " ignore-other-worktrees conflict= merge quiet progress no-progress recurse-submodules"
+    ),
+)
+_WORKTREE = make_option_syntax(
+    flags="fdq",
+    valued="bB",
+    long_options=(
+        "force detach checkout no-checkout lock reason= quiet track no-track guess-remote"
+        " no-guess-remote orphan relative-paths"
+    ),
+)
+_BRANCH = make_option_syntax(
+    flags="vqradDmMcCflit",
+    valued="u",
+    long_options=(
+        "track no-track set-upstream-to= unset-upstream color no-color remotes contains="
+        " no-contains= abbrev all delete move copy list show-current create-reflog force merged="
+        " edit-description no-merged= column sort= points-at= ignore-case recurse-submodules"
+        " format= verbose quiet omit-empty"
+    ),
+)
+_SUBTREE = make_option_syntax(flags="dq", valued="Pbm", long_options="prefix= branch= message=")
+_PLAIN = make_option_syntax(valued="m", flags="qd")
+_NAMING = (
+    "-b",
+    "-B",
+    "-c",
+    "-C",
+    "--create",
+    "--force-create",
+    "--orphan",
+    "--branch",
+)
+"""Options whose value is the name of a new branch."""
+_RENAMING = ("-m", "-M", "-c", "-C", "--move", "--copy")
+# Options with which `git branch` lists, deletes or configures branches, even if names follow.
+_WITHOUT_NEW = (
+    "-l --list -a --all -r --remotes --contains --no-contains --merged --no-merged --points-at -d -D"
+    " --delete --show-current -u --set-upstream-to --unset-upstream --edit-description"
+).split()
+# Code that runs `git branch NAME`: only a quoted command, since comments speak of branches, too.
+_IN_CODE = re.compile(
+    r"""['"`]git(?:\s+|['"],\s*['"])branch(?:\s+|['"],\s*['"])"""
+    r"""(?P<renames>-[mMcC]\b|--(?:move|copy)\b)?(?:-f\b|--force\b)?[\s'",]*"""
+    r"""(?P<first>[\w.][^\s'"`,)]*)(?:\s+|['"],\s*['"])?(?P<second>[\w.][^\s'"`,)]*)?"""
+)
+
+
+def match_new_branches(constraint: Commands, command: CommandFacts) -> Fit:
+    """Return whether a command creates a branch that a constraint forbids.
+
+    Args:
+        constraint: The constraint; its exceptions are the names that are allowed.
+        command: The command.
+    """
+    best: Fit = ""
+    for branch in find_new_branches(command):
+        if _is_allowed(branch.name, constraint):
+            continue
+        is_certain = branch.certain and not (constraint.unless and UNKNOWN in branch.name)
+        best = stronger_fit(best, "yes" if is_certain else "maybe")
+    if best != "yes" and any(_is_in_code(constraint, text) for text in command.texts):
+        return "yes"
+    return best
+
+
+def find_new_branches(command: CommandFacts) -> Iterator[NewBranch]:
+    """Yield the local branches that a command creates, also by renaming or copying another one.
+
+    A branch that exists already is not new, and neither is a copy of a remote's branch that has the
+    same name.
+
+    Args:
+        command: The command.
+    """
+    git_folder = git_folders.find_git_folder(command)
+    is_known = bool(git_folder) and git_folder != UNKNOWN
+    for branch in _find_named(command, git_folder if is_known else ""):
+        if is_known and git_folders.has_reference(git_folder, f"refs/heads/{branch.name}"):
+            continue
+        yield branch
+
+
+def _find_named(command: CommandFacts, git_folder: str) -> Iterator[NewBranch]:
+    """Yield the branches that a command creates unless they exist.
+
+    Args:
+        command: The command.
+        git_folder: The Git folder; empty if it is unknown.
+    """
+    for other in git_references.find_equivalents(command):
+        if other.words[:2] != ("git", "branch") or "-D" in other.words:
+            continue
+        name = "".join(other.words[2:]) or UNKNOWN
+        if not is_update(name, other.source, command):
+            # In an unknown repository, the branch may exist already.
+            yield NewBranch(name, other.certain and bool(git_folder))
+    if command.effects.program != "git":
+        return
+    words = git_words(command.words)
+    read = _READERS.get("".join(words[1:2]))
+    if read is not None:
+        yield from read(words[2:], git_folder)
+
+
+def _read_switch(words: Words, _: str) -> Iterator[NewBranch]:
+    parsed = parse_options(words, _SWITCH)
+    yield from map(NewBranch, parsed.values(*_NAMING))
+
+
+def _read_checkout(words: Words, _: str) -> Iterator[NewBranch]:
+    parsed = parse_options(words, _CHECKOUT)
+    yield from map(NewBranch, parsed.values(*_NAMING))
+
+
+def _read_branch(words: Words, git_folder: str) -> Iterator[NewBranch]:
+    # The value of `-t` is attached, and would be read as further options.
+    plain = [word for word in words if word not in ("-tdirect", "-tinherit")]
+    parsed = parse_options(plain, _BRANCH)
+    names = parsed.operands
+    if parsed.has(*_WITHOUT_NEW) or not names:
+        return
+    is_renamed = parsed.has(*_RENAMING)
+    if is_renamed and len(names) == 1 and git_folder and not _has_commits(git_folder):
+        return  # in a new repository, this only names the first branch
+    name = names[-1] if is_renamed else names[0]
+    # A word that is known only at run time may be an option.
+    yield NewBranch(name, not name.startswith(UNKNOWN))
+
+
+def _has_commits(git_folder: str) -> bool:
+    current = git_folders.read_head(git_folder)
+    return git_folders.has_reference(git_folder, f"refs/heads/{current}")
+
+
+def _read_worktree(words: Words, git_folder: str) -> Iterator[NewBranch]:
+    if words[:1] != ("add",):
+        return
+    parsed = parse_options(words[1:], _WORKTREE)
+    named = parsed.values(*_NAMING)
+    yield from map(NewBranch, (name for name in named if name))
+    is_given = any(named) or len(parsed.operands) > 1 or parsed.has("-d", "--detach")
+    if is_given or not parsed.operands:
+        return
+    # Without a branch, Git creates one with the name of the folder.
+    name = os.path.basename(os.path.normpath(parsed.operands[0]))
+    if not git_folder or not git_folders.has_remote_branch(git_folder, name):
+        yield NewBranch(name)
+
+
+def _read_stash(words: Words, _: str) -> Iterator[NewBranch]:
+    if words[:1] == ("branch",):
+        yield from map(NewBranch, parse_options(words[1:], _PLAIN).operands[:1])
+
+
+def _read_symbolic(words: Words, _: str) -> Iterator[NewBranch]:
+    """Read `git symbolic-ref HEAD refs/heads/x`, after which the next commit creates `x`."""
+    names = parse_options(words, _PLAIN).operands
+    if len(names) > 1 and names[0] == "HEAD":
+        yield NewBranch(names[1].removeprefix("refs/heads/"))
+
+
+def _read_subtree(words: Words, _: str) -> Iterator[NewBranch]:
+    if words[:1] == ("split",):
+        parsed = parse_options(words[1:], _SUBTREE)
+        yield from map(NewBranch, parsed.values("-b", "--branch"))
+
+
+_READERS: dict[str, Callable[[Words, str], Iterator[NewBranch]]] = {
+    "switch": _read_switch,
+    "checkout": _read_checkout,
+    "branch": _read_branch,
+    "worktree": _read_worktree,
+    "stash": _read_stash,
+    "symbolic-ref": _read_symbolic,
+    "subtree": _read_subtree,
+}
+
+
+def _is_allowed(name: str, constraint: Commands) -> bool:
+    """Return whether the name of a new branch is certainly one of a constraint's exceptions."""
+    # `fix/$X` begins with `fix/`, whatever the rest is.
+    return any(fnmatch.fnmatchcase(name, words[-1]) for words in constraint.unless)
+
+
+def _is_in_code(constraint: Commands, text: str) -> bool:
+    """Return whether code creates a branch with a forbidden name."""
+    for pattern in constraint.patterns:
+        for found in code_texts.mention_pattern(pattern).finditer(text):
+            allowed = (
+                code_texts.mention_pattern((*pattern, words[-1])) for words in constraint.unless
+            )
+            if not any(each.match(text, found.start()) for each in allowed):
+                return True
+    for found in _IN_CODE.finditer(text):
+        name = (found["renames"] and found["second"]) or found["first"]
+        if not _is_allowed(name, constraint):
+            return True
+    return False
