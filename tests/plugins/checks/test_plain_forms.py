@@ -365,6 +365,7 @@ ENFORCED = {
     "Use `pnpm` for package management.": "refuses the command `npm install` or `npm i` or `npm ci` or",
     "Do NOT commit code directly to `main`, `develop`, or protected branches": "refuses the command `git commit` or",
     "Never commit to the default branch.": "refuses the command `git commit` or `git commit-tree` or",
+    "Never commit .env or debugger": "refuses the command `git add * .env`",
     "No bare `except`.": r"refuses writing text that matches /(?m:^\s*except\s*:)/ in",
     # other languages
     "Niemals `npm` verwenden.": "refuses the command `npm`",
@@ -661,7 +662,12 @@ Keep files small.
 Never run the full test suite; run single files.
 Use `cat`, not `bat`.
 Never commit secrets to memory for fun.
-PRs must target small changes.""".splitlines()
+PRs must target small changes.
+Files must not exceed 500 lines in `web/`.
+Never use `python` directly in `web/`.
+Use `pnpm` for package management in `web/`.
+Do not run the app in production
+All operations must stay within this project's style.""".splitlines()
 
 
 @pytest.mark.parametrize(("sentence", "says"), ENFORCED.items(), ids=range(len(ENFORCED)))
