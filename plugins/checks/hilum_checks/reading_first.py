@@ -39,7 +39,8 @@ _BEGINNING_WORDS = _BEGINNINGS | frozenset(
     any a an the new first your you on in to or and each every all this it project repo repository
     codebase feature features file files non-trivial session doing do with here source its them their
     significant substantial real actual planning plan plans package inside here behavior behaviour
-    logic subsystem system module modules component components architecture below further 代码 项目 文件 工作 任务 任何 功能 新 本 的 或
+    logic subsystem system module modules component components architecture below further
+    代码 项目 文件 工作 任务 任何 功能 新 本 的 或
     """.split()
 )
 _SESSION_STARTS = frozenset(

@@ -27,7 +27,6 @@ _LANGUAGES = {
     "ruby": "*.rb",
     "c++": "*.{cpp,cc,cxx,h,hpp,hh}",
 }
-_LANGUAGE = "|".join(map(re.escape, _LANGUAGES))
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -40,114 +39,228 @@ _REWRITES = tuple(
     for pattern, replacement in (
         # "Whenever needed, use `a` instead of `b`".
         (r"^(?:whenever|wherever|when|where) (?:needed|possible), (?=use\b)", ""),
-        (r"\b(?:stage (?:only )?(?:explicit|specific|individual) (?:paths?|files?)(?: only)?"
-         r"|(?:always )?stage files? (?:explicitly|individually|by name|one by one))"
-         r"(?=[\s.!]*$|[;,] )", "Never run `git add -A` or `git add .`"),
+        (
+            r"\b(?:stage (?:only )?(?:explicit|specific|individual) (?:paths?|files?)(?: only)?"
+            r"|(?:always )?stage files? (?:explicitly|individually|by name|one by one))"
+            r"(?=[\s.!]*$|[;,] )",
+            "Never run `git add -A` or `git add .`",
+        ),
         # "User approval is required prior to adding libraries".
-        (rf"^(?:(?:explicit|prior|user|human|the user's|my|maintainer) )*{_APPROVAL} (?:is |are )?"
-         r"(?:required|needed|mandatory|necessary) (?:before|prior to|for) ", "Ask before "),
-        (rf"\brequires? (?:(?:explicit|prior|user|human|my|maintainer) )*(?:ok|okay) before\b",
-         "requires approval before"),
+        (
+            rf"^(?:(?:explicit|prior|user|human|the user's|my|maintainer) )*{_APPROVAL} (?:is |are )?"
+            r"(?:required|needed|mandatory|necessary) (?:before|prior to|for) ",
+            "Ask before ",
+        ),
+        (
+            r"\brequires? (?:(?:explicit|prior|user|human|my|maintainer) )*(?:ok|okay) before\b",
+            "requires approval before",
+        ),
         # Libraries are used by installing them.
-        (r"\b(?:including|introducing|bringing in|pulling in|using) (?=(?:any |new |external "
-         r"|third-party |additional )+(?:libraries|dependencies|packages)\b)", "installing "),
+        (
+            r"\b(?:including|introducing|bringing in|pulling in|using) (?=(?:any |new |external "
+            r"|third-party |additional )+(?:libraries|dependencies|packages)\b)",
+            "installing ",
+        ),
         (r"\bupdate submodules\b", "run `git submodule update`"),
         (r"\bfetch dependencies\b", "install dependencies"),
         (r"\bbuilt[- ]in (?=`)", ""),
         # A condition that only the user can judge: "unless the task requires it".
-        (r"\bunless (?:the|your|this|that|a) (?:current )?(?:task|change|issue|ticket|request|plan"
-         r"|job) (?:is )?(?:(?:specifically|explicitly|directly|clearly|itself) )*(?:about|requires?"
-         r"|calls for|needs?|targets?|involves?|concerns?|demands?|asks? for)"
-         r"(?: (?:it|them|this|that|those|these|so|you|to|do|edit(?:ing)?|touch(?:ing)?"
-         r"|chang(?:e|es|ing)|a|the|files?|folders?|directories))*(?=[\s.!]*$)", "unless asked"),
+        (
+            r"\bunless (?:the|your|this|that|a) (?:current )?(?:task|change|issue|ticket|request|plan"
+            r"|job) (?:is )?(?:(?:specifically|explicitly|directly|clearly|itself) )*(?:about|requires?"
+            r"|calls for|needs?|targets?|involves?|concerns?|demands?|asks? for)"
+            r"(?: (?:it|them|this|that|those|these|so|you|to|do|edit(?:ing)?|touch(?:ing)?"
+            r"|chang(?:e|es|ing)|a|the|files?|folders?|directories))*(?=[\s.!]*$)",
+            "unless asked",
+        ),
         # "For files in `a/`, also read `b`".
-        (rf"^(?:for|when working (?:on|in)|when (?:editing|changing|touching)|for work in"
-         rf"|before working (?:on|in)) (?:(?:all|any|the) )?(?:(?:files?|code|work|changes|anything)"
-         rf" )?(?:(?:under|in|inside|within|to) )?({_NAMES}),? (?:always |also |first |you must )*"
-         rf"(read|consult|review)(?: and follow)? ({_NAME})(?: first)?(?=[\s.!;]*$|[.;] )",
-         r"Before editing files in \1, read \3"),
+        (
+            rf"^(?:for|when working (?:on|in)|when (?:editing|changing|touching)|for work in"
+            rf"|before working (?:on|in)) (?:(?:all|any|the) )?(?:(?:files?|code|work|changes|anything)"
+            rf" )?(?:(?:under|in|inside|within|to) )?({_NAMES}),? (?:always |also |first |you must )*"
+            rf"(read|consult|review)(?: and follow)? ({_NAME})(?: first)?(?=[\s.!;]*$|[.;] )",
+            r"Before editing files in \1, read \3",
+        ),
         # "Edit the sources here, not fetched copies under `a/`".
-        (rf"^(?:always |only )?(?:edit|modify|change)\b[^,`\n]*, (?:not|never) (?:the )?"
-         rf"(?:[a-z-]+ ){{0,3}}(?:copies|copy|files?|ones?|versions?|outputs?|code|sources?) "
-         rf"(?:under|in|inside|from) ({_NAME})", r"Never edit \1"),
+        (
+            rf"^(?:always |only )?(?:edit|modify|change)\b[^,`\n]*, (?:not|never) (?:the )?"
+            rf"(?:[a-z-]+ ){{0,3}}(?:copies|copy|files?|ones?|versions?|outputs?|code|sources?) "
+            rf"(?:under|in|inside|from) ({_NAME})",
+            r"Never edit \1",
+        ),
         # "`a/` is local state and must remain git-ignored".
-        (rf"^({_NAME})(?: (?:is|are|contains?|holds?)\b[^,;:\n]*? and|,)? (?:must|should) "
-         r"(?:always )?(?:remain|stay|be kept|be) (?:git-?ignored|untracked|uncommitted"
-         r"|out of (?:git|version control|commits))\b", r"Never commit \1"),
+        (
+            rf"^({_NAME})(?: (?:is|are|contains?|holds?)\b[^,;:\n]*? and|,)? (?:must|should) "
+            r"(?:always )?(?:remain|stay|be kept|be) (?:git-?ignored|untracked|uncommitted"
+            r"|out of (?:git|version control|commits))\b",
+            r"Never commit \1",
+        ),
         # "`a` should be generated by running `b`".
-        (rf"^({_NAME}) (?:should|must) (?:only |always )?be (?:re-?)?(?:auto-?)?generated (?:by|with"
-         r"|using|via|from)\b[^;\n]*", r"Do not edit \1 by hand"),
+        (
+            rf"^({_NAME}) (?:should|must) (?:only |always )?be (?:re-?)?(?:auto-?)?generated (?:by|with"
+            r"|using|via|from)\b[^;\n]*",
+            r"Do not edit \1 by hand",
+        ),
         # "The old site lives in `a/` (read-only reference)".
-        (rf"^[^`\n]*\b(?:lives?|is|are|resides?|located) (?:at|in|under) ({_NAME}) "
-         r"\((?:strictly )?read-only(?: [a-z-]+){0,2}\)", r"Never edit files in \1"),
+        (
+            rf"^[^`\n]*\b(?:lives?|is|are|resides?|located) (?:at|in|under) ({_NAME}) "
+            r"\((?:strictly )?read-only(?: [a-z-]+){0,2}\)",
+            r"Never edit files in \1",
+        ),
         # "`a` does not work here: don't use it".
-        (rf"^({_NAME}) (?:does not|doesn't|will not|won't) work\b[^;:—–`\n]*?\s*(?:[;:—–,]|--?) ?"
-         r"(?:so )?(?:don't|do not|never) (?:use|run) it\b", r"Never run \1"),
+        (
+            rf"^({_NAME}) (?:does not|doesn't|will not|won't) work\b[^;:—–`\n]*?\s*(?:[;:—–,]|--?) ?"
+            r"(?:so )?(?:don't|do not|never) (?:use|run) it\b",
+            r"Never run \1",
+        ),
         # "Do not edit caches and settings (`a/`, `b/`)": the names say which.
-        (rf"\b((?:do not|don't|never|must not) (?:[a-z-]+,? (?:or )?){{0,3}}?(?:edit|modify|change"
-         rf"|touch|commit|delete|remove|read))(?: [a-z/-]+){{0,2}}?(?: (?:[a-z]+/)?{_COLLECTIVE}"
-         rf"(?:/[a-z]+)?) \(({_NAMES})\)", r"\1 \2"),
+        (
+            rf"\b((?:do not|don't|never|must not) (?:[a-z-]+,? (?:or )?){{0,3}}?(?:edit|modify|change"
+            rf"|touch|commit|delete|remove|read))(?: [a-z/-]+){{0,2}}?(?: (?:[a-z]+/)?{_COLLECTIVE}"
+            rf"(?:/[a-z]+)?) \(({_NAMES})\)",
+            r"\1 \2",
+        ),
         # "Do not modify generated artifacts under the `a/` folder": the folder says where they are.
-        (rf"\b(generated|compiled|fetched|downloaded|vendored|ignored|git-?ignored|private) (?:build )?"
-         rf"(?:content|contents|material|artifacts?|outputs?|files?|code|data) (?:under|in|inside|from)"
-         rf" (?:(?:the|any|ignored|git-?ignored|local|[a-z]+er) ){{0,2}}(?={_NAME})", r"generated files in "),
-        (rf"\b(?:material|contents?|anything|files) (?:under|in|inside) (?:the |any )?"
-         rf"(?:git-?ignored|ignored|untracked|private) ({_NAMES})(?: (?:paths?|folders?|directories))?",
-         r"files in \1"),
+        (
+            rf"\b(generated|compiled|fetched|downloaded|vendored|ignored|git-?ignored|private) (?:build )?"
+            rf"(?:content|contents|material|artifacts?|outputs?|files?|code|data) (?:under|in|inside|from)"
+            rf" (?:(?:the|any|ignored|git-?ignored|local|[a-z]+er) ){{0,2}}(?={_NAME})",
+            r"generated files in ",
+        ),
+        (
+            rf"\b(?:material|contents?|anything|files) (?:under|in|inside) (?:the |any )?"
+            rf"(?:git-?ignored|ignored|untracked|private) ({_NAMES})(?: (?:paths?|folders?|directories))?",
+            r"files in \1",
+        ),
         # What is made only in one place is no exception: "publishing happens only in `a`".
-        (r"\s+[-–—]+ (?:publishing|releasing|releases?|deploys?|deployments?|deploying|this|it|that|"
-         r"merging|tagging|versioning) (?:only )?(?:happens?|is|are|runs?|goes|gets) "
-         r"(?:done |handled |made |run |published |performed )?(?:only |exclusively |automatically )*"
-         r"(?:in|by|via|from|through) [^;\n]*$", ""),
+        (
+            r"\s+[-–—]+ (?:publishing|releasing|releases?|deploys?|deployments?|deploying|this|it|that|"
+            r"merging|tagging|versioning) (?:only )?(?:happens?|is|are|runs?|goes|gets) "
+            r"(?:done |handled |made |run |published |performed )?(?:only |exclusively |automatically )*"
+            r"(?:in|by|via|from|through) [^;\n]*$",
+            "",
+        ),
         # "Keep to the log crate (never `println!`)".
         (r"(?<![`\w])((?:e?println?|dbg|todo|unimplemented|unreachable|panic)!)", r"`\1`"),
         (rf"^[\w ]+ for [\w ]+[(,] ?(?:never|not|no) ({_NAMES})\)?(?=[\s.!]*$)", r"Never use \1"),
         # "File-based modules (no `mod.rs`)".
         (r"^[^`\n]*\(no (`[\w-]+\.[a-z]{1,4}`)(?: files?)?\)(?=[\s.!]*$)", r"Never create \1"),
         # "Never use the third-party `A` or `B` modules".
-        (rf"\b(use|import) (?:the )?(?:third-party|external|deprecated|legacy) ({_NAMES}) "
-         r"(?:modules?|packages?|libraries|library)(?=[\s.!]*$)", r"\1 \2"),
+        (
+            rf"\b(use|import) (?:the )?(?:third-party|external|deprecated|legacy) ({_NAMES}) "
+            r"(?:modules?|packages?|libraries|library)(?=[\s.!]*$)",
+            r"\1 \2",
+        ),
         (r"\binvent (?=`)", "create "),
         # "Don't touch `payment-service`": a word with a hyphen alone could be anything.
         (r"\btouch (?:the )?(`[a-z]\w*(?:-\w+)+`)(?=[\s.!]*(?:$| [—–-]))", r"touch the folder \1"),
         # "Do not edit `a/`, or build outputs such as `b/`".
         (rf"(?<=`), (or|and) (?:any )?(?:[a-z/-]+ ){{1,4}}(?:such as|like) (?={_NAME})", r", \1 "),
         # "Read `a` before writing or reviewing C++".
-        (r"\bbefore (?:writing|editing|changing)(?: or reviewing)? (?:any |new )?"
-         rf"({_LANGUAGE})(?: code| files?)?(?![\w+#])", "before editing `{language}` files"),
-        # "Run `a` before pushing any Rust changes to check the types".
-        (rf"\brun ({_NAME}) before (?:pushing|committing) (?:any |all )?({_LANGUAGE}) "
-         r"(?:changes|code|files)\b(?: to [^;:.\n]*)?", r"after changing `{language}` files, run \1"),
+        *(
+            (
+                r"\bbefore (?:writing|editing|changing)(?: or reviewing)? (?:any |new )?"
+                rf"{re.escape(language)}(?: code| files?)?(?![\w+#])",
+                f"before editing `{files}` files",
+            )
+            for language, files in _LANGUAGES.items()
+        ),
         (r"\bexpose the contents of\b", "expose"),
+        # "We use `uv` - never call `pip` directly".
+        (
+            rf"^(?:we|this project|the project|this repo(?:sitory)?) uses? ({_NAME})\s*(?:[-–—]+|[;,.])"
+            rf"\s*(?:never|do not|don't) (?:use|call|run) ({_NAMES})(?: directly)?(?=[\s.!]*$)",
+            r"Use \1, not \2",
+        ),
+        # "Use `uv add` to add dependencies (never `pip install`)".
+        (
+            rf"^((?:always )?use {_NAME}) (?:to|for|when) [^`(]*\((?:never|not) (`\w+ [^`]+`)\)",
+            r"\1, not \2",
+        ),
+        (
+            r"\b(?:the )?first line of (?:the |a |your |every |each )?commit messages?\b",
+            "commit subject",
+        ),
+        (r"\b(?:below|within) (?=\d+ (?:char|line|word))", "under "),
+        (
+            rf"\bcreate (?:new |all )?branches (?:from {_NAME} )?with (?:the|a) prefix (?={_NAME})",
+            "branch names must start with ",
+        ),
+        # Whoever may not read a file cannot print it.
+        (
+            r"\b(read|open|view|access)(?:,| or|, or) (?:print|display|show|log|output|cat|dump|echo)"
+            r"(?:,? or (?:print|display|show|log|output|cat|dump|echo|commit))?"
+            r" (?:the )?(?:contents? of )?(?=`)",
+            r"\1 ",
+        ),
+        (
+            r",? or any (?:other )?files? (?:with|containing|that contains?|holding) (?=credentials\b"
+            r"|secrets\b|keys\b|tokens\b)",
+            ", or ",
+        ),
+        (r"\bapply terraform(?: changes| plans?)?\b", "run `terraform apply`"),
+        (
+            r"^(?:always use (?:only )?named exports|use only named exports|use named exports only"
+            r"|use named exports(?=,? (?:not|never|no|instead of)))(?: only)?"
+            r"(?:,? (?:not|never|no|instead of) default exports)?(?=[\s.!]*$)",
+            "No default exports",
+        ),
+        (
+            r"^use absolute imports(?: \([^)]*\))?,? (?:not|never|instead of|rather than) relative"
+            r"(?: imports| ones| paths)?(?=[\s.!]*$)",
+            "No relative imports",
+        ),
+        (r"\bcatch bare exceptions\b|\buse a bare `?except:?`?(?= |$|\.)", "use bare except"),
+        (rf"\bskip tests \(({_NAMES})\)", r"use \1"),
+        # "Update `CHANGELOG.md` with every change".
+        (
+            rf"^(?:always )?update ({_NAME}) (?:with|for|on|after) (?:every|each|any) (?:code )?change"
+            r"(?=[\s.!]*$)",
+            r"After any code change, update \1",
+        ),
+        # "After changing the schema (`a`), run `b`": the name says what the schema is.
+        (
+            rf"^((?:after|when|whenever) (?:changing|editing|modifying|updating|you change|you edit"
+            rf"|you modify)) (?:the |a |any )?(?:[a-z]+ ){{1,3}}?\(({_NAME})\),",
+            r"\1 \2,",
+        ),
+        (
+            rf"^at the (?:start|beginning) of (?:every|each|a|any|the) (?:new )?(?:session|conversation"
+            rf"|task),? (?:always |first )*read ({_NAME})(?=[\s.!]*$)",
+            r"Read \1 first",
+        ),
+        (
+            r"(?<=, )(?:please |always |first )*(?:review|consult|study|check|see) (?=`[^`]+\.md`)",
+            "read ",
+        ),
+        (
+            r"\bwork (?:only |exclusively )?(?:on|in) (?:feature|topic|separate) branches[;,.—–-]* ?"
+            r"(?:and )?never (?:directly )?on (?=`?(?:main|master|develop)\b)",
+            "never commit to ",
+        ),
+        (
+            rf"\b((?:prs?|pull requests) (?:should|must) target {_NAME}),? (?:not|never) {_NAME}",
+            r"\1",
+        ),
     )
 )
 
 
-# A bold label, and a sentence that is bold as a whole.
-_LABEL = re.compile(r"^\*\*([^*`]+?:?)\*\*(:?) +")
-_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+# A label such as "**Commits:**", after which a sentence begins.
+_LABEL = re.compile(r"^(?=[^`]{0,80}$|[^`:]{1,80}:)[^`:\n]{1,60}:\s+")
+_EMPHASIS = re.compile(r"(`[^`\n]*`)|\*\*")
 
 
 def rewrite(text: str) -> str:
     """Return a rule in which other ways to say something are replaced by the usual one."""
+    text = _EMPHASIS.sub(lambda found: found[1] or "", text)
     label = _LABEL.match(text)
-    if label and ":" in label[0]:
-        return f"{label[0]}{_rewrite(text[label.end() :])}"
-    return _rewrite(text)
-
-
-def _rewrite(text: str) -> str:
-    if "`**" not in text and "**`" not in text.replace("**`", "", 1):
-        text = _BOLD.sub(r"\1", text)
+    start = label.end() if label else 0
+    rest = text[start:]
     for pattern, replacement in _REWRITES:
-        text = pattern.sub(lambda found, to=replacement: _expand(found, to), text, count=1)
-    return text
-
-
-def _expand(found: re.Match[str], replacement: str) -> str:
-    """Return a replacement with the files of the language that was found."""
-    text = found.expand(replacement)
-    if "{language}" not in replacement:
-        return text
-    language = next(group for group in found.groups() if group and group.lower() in _LANGUAGES)
-    return text.replace("{language}", _LANGUAGES[language.lower()])
+        rest = pattern.sub(replacement, rest)
+    # Most wordings begin a sentence, and some of them have a colon.
+    whole = text
+    for pattern, replacement in _REWRITES:
+        whole = pattern.sub(replacement, whole)
+    return whole if whole != text or not start else text[:start] + rest
