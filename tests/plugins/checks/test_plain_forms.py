@@ -334,7 +334,7 @@ ENFORCED = {
     "Do not modify git config.": "refuses the command `git config`, except `git config --get`",
     "Never install packages globally.": "refuses the command `npm install -g` or `npm i -g` or",
     "Never approve PRs.": "refuses the command `gh pr review --approve` or",
-    "Open PRs as drafts.": "refuses the command `gh pr create`, except",
+    "Open PRs as drafts.": "refuses the command `gh pr create` or `gh pr new`",
     # approval
     "Always ask before running tests.": "asks before the command `pytest` or `npm test` or `npm t` or",
     "Do not upgrade dependencies without permission.": "asks before the command `npm update` or `npm upgrade` or",

@@ -86,6 +86,13 @@ BESIDE = "deny write ../other/** except ../other/bin/"
         (BESIDE, "cat ../other/a", ""),
         (BESIDE, "touch other/a", ""),
         ("deny access ../../**", "cat ../../x", "deny"),
+        # quoted names, and what is not read as a word of a command
+        ("deny write 'my file.txt', src/", "touch 'my file.txt'", "deny"),
+        ("deny write 'my file.txt', src/", "touch my file.txt", ""),
+        ("deny command git commit -m 'wip'", "git commit -m wip", "deny"),
+        ("deny command git commit -m 'wip'", "git commit -m done", ""),
+        ("deny command git push to the branches main, dev", "git push origin dev", "deny"),
+        ("deny command git push to the branches main, dev", "git push origin fix", ""),
         # names of new files
         ("require name /^[a-z-]+\\.ts$/ in **/*.ts", "touch src/rowList.ts", "deny"),
         ("require name /^[a-z-]+\\.ts$/ in **/*.ts", "touch src/row-list.ts src/B.js", ""),

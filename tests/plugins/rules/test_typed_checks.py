@@ -347,7 +347,7 @@ def test_the_tables_of_project_and_user_are_found(
     ]
     messages = "refuses a commit message that matches /(?i)wip/"
     assert summaries == [
-        ("~/config/rules.toml", "refuses writing mine"),
+        ("../home/config/rules.toml", "refuses writing mine"),
         ("../.hilum/rules.toml", "refuses writing schema/**"),
         ("../.hilum/rules.toml", messages),
         (".hilum/rules.toml", "refuses writing gen/**"),
