@@ -17,6 +17,7 @@ from hilum_checks.code_texts import find_paths, join_literals, may_write, read_t
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.expressions import count_matches
 from hilum_checks.message_changes import may_change_message
+from hilum_checks.message_signatures import find_signatures
 from hilum_checks.model import WRITES, Content, MessageKind, Messages, Paths
 from hilum_checks.path_matcher import Fit
 
@@ -252,10 +253,17 @@ def _text(change: dict[str, Any], name: str) -> str:
 
 @attrs.frozen
 class _Message:
-    """A message; ``text`` is ``None`` if it is known only at run time."""
+    """A message, or the line by which Git signs it off.
+
+    Attributes:
+        text: The text; ``None`` if it is known only at run time.
+        source: The command.
+        is_signature: Whether it is only the line ``Signed-off-by``.
+    """
 
     text: str | None
     source: str
+    is_signature: bool = False
 
 
 def match_messages(constraint: Messages, facts: CallFacts) -> tuple[Fit, str]:
@@ -269,6 +277,9 @@ def match_messages(constraint: Messages, facts: CallFacts) -> tuple[Fit, str]:
             doubt = doubt or action
             continue
         if constraint.wanted and is_commit and _OF_GIT.match(message.text):
+            continue
+        # What must be in a message must be in what the call writes, not in a name.
+        if message.is_signature and constraint.wanted:
             continue
         count = count_matches(constraint.expression, message.text)
         if count is None or bool(count) != constraint.wanted:
@@ -292,6 +303,8 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
         is_git = command.effects.program == "git" and not is_help
         if is_git and may_change_message(command, words[1:]):
             yield _Message(None, command.source)
+        for line in find_signatures(command, words[1:]) if is_git else ():
+            yield _Message(line, command.source, is_signature=True)
     if facts.unknown_text:
         yield _Message(None, facts.unknown_text)
     name = facts.tool.name.lower()

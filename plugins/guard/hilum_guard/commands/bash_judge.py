@@ -218,6 +218,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         grave=grave,
         runners=tuple(tuple(map(_show, words)) for words in simple.runners),
         environment=tuple((name, _show(value)) for name, value in simple.environment),
+        loaded=simple.loaded,
     )
 
 

@@ -57,7 +57,8 @@ class ParsedCommand:
             runs it may substitute more than a shell does.
         runners: The words of the commands that run this one, innermost first.
         environment: The variables that the text sets for the command, and that decide what Git,
-            editors or `make` run, with their values.
+            editors, interpreters or `make` run, with their values.
+        loaded: The new files that the command loads without naming them.
     """
 
     words: tuple[Word, ...]
@@ -73,6 +74,7 @@ class ParsedCommand:
     recipe: bool = False
     runners: tuple[tuple[str, ...], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    loaded: tuple[str, ...] = ()
 
     @property
     def cwd(self) -> str | None:
