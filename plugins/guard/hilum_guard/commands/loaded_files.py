@@ -48,7 +48,7 @@ _IMPORT = re.compile(
 _DYNAMIC = ("runpy", "importlib", "__import__", "pytest_plugins", "import imp", "exec(", "exec (")
 _EXTENDS = (
     *(f"sys{end}" for end in (".path", " .path", ". path")),
-    *(f".path{end}" for end in (".insert", ".append", ".extend", "+=", " +=", "[", "=", " =")),
+    *(f".path{end}" for end in (".insert", ".append", ".extend")),
     "addsitedir",
     "import path",
 )
