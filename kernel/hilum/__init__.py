@@ -25,8 +25,6 @@ _ENDED_BY_INTERRUPT = (_program == "-m" or _program.endswith(("/hilum", "\\hilum
 if _ENDED_BY_INTERRUPT:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-from importlib import import_module  # noqa: E402
-
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -166,6 +164,7 @@ _MODULES = (
     "listening",
     "messages",
     "models",
+    "module_archive",
     "processes",
     "services",
     "settings",
@@ -184,6 +183,8 @@ __all__ = sorted((*_HOME, *_MODULES, "__version__"))
 
 
 def __getattr__(name: str) -> "Any":
+    from importlib import import_module  # the client of the fork server does not need it
+
     if name in _MODULES:
         return import_module(f"hilum.{name}")
     if name not in _HOME:

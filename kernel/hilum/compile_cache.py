@@ -5,7 +5,8 @@ pattern. For what ``hilum run`` imports, that takes 50 ms (tests/benchmarks/real
 result depends on nothing but the text and the version of Python, so an archive of modules has the
 results, too (see ``module_archive``).
 
-Only patterns of modules are kept: one that a function compiles may contain a secret of the user.
+Only patterns that are in the source code are kept: one that a function builds may contain a secret of
+the user.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 MAX_TEXTS = 5_000
@@ -52,6 +53,8 @@ class CompileCache:
         self.new = 0
         self._sources: dict[_SourceKey, CodeType] = {}
         self._patterns: dict[_PatternKey, _Pattern] = {}
+        # The content of .pyc files, in which constants are as in the source.
+        self._bytecode: dict[str, bytes] = {}
         if data:
             self._sources, self._patterns = marshal.loads(data)
 
@@ -122,14 +125,36 @@ class CompileCache:
                 return compiler._sre.compile(pattern, *known)
             found = compile_pattern(pattern, flags)
             # The callers are two functions of `re`, and then the code that has the pattern.
-            is_of_module = sys._getframe(3).f_code.co_name == "<module>"
-            if is_of_module and not found.flags & re.LOCALE and len(self._patterns) < MAX_TEXTS:
+            is_in_source = self._is_in_source(pattern, sys._getframe(3))
+            if is_in_source and not found.flags & re.LOCALE and len(self._patterns) < MAX_TEXTS:
                 self._patterns[key] = _describe_pattern(found, made.code)
                 self.new += 1
             return found
 
         compiler._code = keep_code
         compiler.compile = compile_once
+
+    def _is_in_source(self, pattern: str | bytes, caller: FrameType) -> bool:
+        """Return whether the module of a caller contains a pattern as it is."""
+        code = caller.f_code
+        if code.co_name == "<module>" or pattern in code.co_consts:
+            return True
+        cached = getattr(caller.f_globals.get("__spec__"), "cached", None)
+        if not isinstance(cached, str):
+            return False
+        if cached not in self._bytecode:
+            self._bytecode[cached] = _read_file(cached)
+        text = pattern.encode(errors="replace") if isinstance(pattern, str) else pattern
+        return text in self._bytecode[cached]
+
+
+def _read_file(path: str) -> bytes:
+    """Return the content of a file; empty if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _describe_pattern(pattern: re.Pattern[Any], code: list[int]) -> _Pattern:

@@ -148,18 +148,24 @@ def _find_archive(command: str) -> str:
 
 _used_command = ""
 _compile_cache: CompileCache | None = None
+_may_save = False
 
 
-def use_archive(command: str) -> None:
+def use_archive(command: str, *, save: bool = True) -> None:
     """Import modules from a command's archive from now on, if it has a valid one.
 
     Only the program ``hilum`` does this, and only if nothing else has changed how it imports.
+
+    Args:
+        command: The command.
+        save: Whether ``save_archive`` may write the archive.
     """
-    global _used_command, _compile_cache
+    global _used_command, _compile_cache, _may_save
     # A process of the fork server has loaded everything.
     if _used_command or "hilum.kernel" in sys.modules or PathFinder not in sys.meta_path:
         return
     _used_command = command
+    _may_save = save
     finder = _open_archive(_find_archive(command))
     if finder is not None:
         sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
@@ -190,7 +196,7 @@ def save_archive() -> None:
 
     Nothing happens if that is not possible: the next start then imports as usual. Blocks.
     """
-    if _compile_cache is None or sys.dont_write_bytecode:
+    if _compile_cache is None or not _may_save or sys.dont_write_bytecode:
         return
     modules = _find_modules()
     missing = [each for each in modules.values() if type(each.loader) is not _ArchiveLoader]

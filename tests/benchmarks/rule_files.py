@@ -96,6 +96,9 @@ class Done(CallHistory):
     def has_succeeded(self, commands: object) -> bool:
         return True
 
+    def has_run(self, commands: object) -> bool:
+        return True
+
     def has_read(self, needed: object, root: object) -> bool:
         return True
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import trio
@@ -255,7 +256,7 @@ class Table:
                     nursery.start_soon(ask, impl, name=f"hook {hook} of {impl.plugin}")
         for impl in impls:
             if impl not in answers:
-                await ask(impl)
+                answers[impl] = await self._call(hook, impl, arguments)
         return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
@@ -330,18 +331,22 @@ class Table:
     async def _call(self, hook: str, impl: Implementation, arguments: dict[str, Any]) -> Any:
         spec = self.specs[hook]
         given = _arguments(impl, arguments)
-        name = f"hook {hook} of {impl.plugin}"
-        deadline = impl.deadline or spec.deadline
         with self._guard(hook, impl, arguments) as faults:
             if impl.is_async:
-                value = await call_within(deadline, impl.function, *given, name=name)
+                function = impl.function
             else:
                 value = self._inline(hook, impl, given)
+                if value is None:
+                    return None
                 # A functools.partial of a coroutine function, for example, is not recognized as
                 # async.
-                if inspect.isawaitable(value):
-                    value = await call_within(deadline, _awaited, value, name=name)
-            return spec.checked(value)
+                if not inspect.isawaitable(value):
+                    return spec.checked(value)
+                function = _awaited
+                given = [value]
+            name = f"hook {hook} of {impl.plugin}"
+            deadline = impl.deadline or spec.deadline
+            return spec.checked(await call_within(deadline, function, *given, name=name))
         return faults[0]
 
     def _inline(self, hook: str, impl: Implementation, given: list[Any]) -> Any:
@@ -365,41 +370,60 @@ class Table:
             )
         return value
 
-    @contextmanager
-    def _guard(
-        self, hook: str, impl: Implementation, arguments: dict[str, Any]
-    ) -> Iterator[list[PluginFailure]]:
+    def _guard(self, hook: str, impl: Implementation, arguments: dict[str, Any]) -> _Isolation:
         """Isolate one implementation, whose exceptions become failures in the yielded list.
 
         A cancellation propagates.
         """
-        faults: list[PluginFailure] = []
-        failure: BaseException | None = None
-        began = time.perf_counter()
-        try:
-            with self.around(), running_plugin(impl.plugin):
-                yield faults
+        return _Isolation(self, hook, impl, arguments)
+
+    def _note_end(
+        self,
+        hook: str,
+        impl: Implementation,
+        failure: BaseException | None,
+        faults: list[PluginFailure],
+    ) -> bool:
+        """Note the end of an implementation.
+
+        Args:
+            hook: The hook.
+            impl: The implementation.
+            failure: The exception that it raised.
+            faults: Receives the failure.
+
+        Returns:
+            Whether the exception is handled; otherwise, it propagates.
+        """
+        if failure is None:
             # Only failures in a row count.
             del self._failures[impl.plugin]
-        except BaseException as error:
-            failure = error
-            if isinstance(error, self.specs[hook].raises):
-                raise
-            own, rest = split_failure(error)
-            if own is not None:
-                if isinstance(own, WrongAnswer):
-                    own = WrongAnswer(f"{own} ({locate_function(impl.function)})")
-                faults.append(self.record_failure(impl.plugin, hook, own))
-            if rest is error:
-                raise
-            if rest is not None:
-                raise rest from None
-        finally:
-            seconds = time.perf_counter() - began
-            for observe in self.observers:
-                observe("hook", hook, impl.plugin, seconds, failure)
-            if seconds > self.slow_after and self.report_slow is not None:
-                self.report_slow(hook, impl.plugin, seconds, arguments, failure)
+            return False
+        if isinstance(failure, self.specs[hook].raises):
+            return False
+        own, rest = split_failure(failure)
+        if own is not None:
+            if isinstance(own, WrongAnswer):
+                own = WrongAnswer(f"{own} ({locate_function(impl.function)})")
+            faults.append(self.record_failure(impl.plugin, hook, own))
+        if rest is failure:
+            return False
+        if rest is not None:
+            raise rest from None
+        return True
+
+    def _observe(
+        self,
+        hook: str,
+        impl: Implementation,
+        seconds: float,
+        arguments: dict[str, Any],
+        failure: BaseException | None,
+    ) -> None:
+        for observe in self.observers:
+            observe("hook", hook, impl.plugin, seconds, failure)
+        if seconds > self.slow_after and self.report_slow is not None:
+            self.report_slow(hook, impl.plugin, seconds, arguments, failure)
 
     def record_failure(
         self, plugin: str, hook: str, error: BaseException, reason: str = ""
@@ -418,6 +442,56 @@ class Table:
             self.remove(plugin, f"{reason}: {fault}")
         self.report(fault)
         return fault
+
+
+class _Isolation:
+    """The context of one call of an implementation.
+
+    It is a class, because a turn calls 28 hooks, and a generator would take three times as long.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_around",
+        "_began",
+        "_faults",
+        "_hook",
+        "_impl",
+        "_running",
+        "_table",
+    )
+
+    def __init__(
+        self, table: Table, hook: str, impl: Implementation, arguments: dict[str, Any]
+    ) -> None:
+        self._table = table
+        self._hook = hook
+        self._impl = impl
+        self._arguments = arguments
+        self._faults: list[PluginFailure] = []
+        self._around = table.around()
+        self._running = running_plugin(impl.plugin)
+
+    def __enter__(self) -> list[PluginFailure]:
+        self._began = time.perf_counter()
+        self._around.__enter__()
+        self._running.__enter__()
+        return self._faults
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._running.__exit__(kind, failure, traceback)
+        self._around.__exit__(kind, failure, traceback)
+        table = self._table
+        try:
+            return table._note_end(self._hook, self._impl, failure, self._faults)
+        finally:
+            seconds = time.perf_counter() - self._began
+            table._observe(self._hook, self._impl, seconds, self._arguments, failure)
 
 
 def _arguments(impl: Implementation, arguments: dict[str, Any]) -> list[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from pathlib import Path
 
 from hilum.settings.app import App, Settings
@@ -49,14 +49,24 @@ def environment() -> Mapping[str, str]:
     return _environment.get(os.environ)
 
 
-@contextmanager
-def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
+def use_environment(environ: Mapping[str, str]) -> AbstractContextManager[None]:
     """Set the result of ``environment`` for this task and the tasks that it starts."""
-    token = _environment.set(environ)
-    try:
-        yield
-    finally:
-        _environment.reset(token)
+    return _UsedEnvironment(environ)
+
+
+class _UsedEnvironment(AbstractContextManager[None]):
+    """A class, because each call of a hook needs one, and a generator would take longer."""
+
+    __slots__ = ("_environ", "_token")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def __enter__(self) -> None:
+        self._token: Token[Mapping[str, str]] = _environment.set(self._environ)
+
+    def __exit__(self, *_: object) -> None:
+        _environment.reset(self._token)
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:

@@ -44,12 +44,16 @@ _RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|e
 class CallHistory:
     """What all agents of a session have written, and which of their commands have succeeded.
 
+    Args:
+        given: Files whose text is in the prompt, so that they need not be read.
+
     Attributes:
         last_write: The number of the call that has written a file last; 0 if none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Iterable[Path] = ()) -> None:
         self.last_write = 0
+        self._given = frozenset(given)
         self._calls = 0
         self._answered = 0
         self._succeeded: list[tuple[int, CommandFacts]] = []
@@ -111,12 +115,18 @@ class CallHistory:
         # A rule about a file that was renamed would otherwise stop all work.
         if is_name and not any((root / name).exists() for name in names):
             return True
+        if not self._given.isdisjoint((root / name).resolve() for name in names):
+            return True
         matcher = PathMatcher(root)
         return any(matcher.match(needed, access) == "yes" for access in self._reads)
 
     def has_succeeded(self, commands: Commands) -> bool:
         """Return whether one of the commands has succeeded since the last write."""
         return self._find_last(commands) > self.last_write
+
+    def has_run(self, commands: Commands) -> bool:
+        """Return whether one of the commands has succeeded in this session."""
+        return self._find_last(commands) > 0
 
     def note_answer(self) -> None:
         """Note that an agent has given its final answer, with which a piece of work ends."""

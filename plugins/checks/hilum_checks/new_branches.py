@@ -167,7 +167,9 @@ def _read_checkout(words: Words, _: str) -> Iterator[NewBranch]:
 
 
 def _read_branch(words: Words, git_folder: str) -> Iterator[NewBranch]:
-    parsed = parse_options(words, _BRANCH)
+    # The value of `-t` is attached, and would be read as further options.
+    plain = [word for word in words if word not in ("-tdirect", "-tinherit")]
+    parsed = parse_options(plain, _BRANCH)
     names = parsed.operands
     if parsed.has(*_WITHOUT_NEW) or not names:
         return

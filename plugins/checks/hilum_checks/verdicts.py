@@ -36,6 +36,7 @@ from hilum_checks.model import (
     Paths,
     Preceded,
     ReadFirst,
+    RunFirst,
     Tools,
 )
 from hilum_checks.path_matcher import Fit
@@ -76,6 +77,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
     ReadFirst: "Read that file first; then this call is allowed.",
     Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
+    RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
 
 
@@ -119,12 +121,18 @@ def judge(
                 continue
             kind = ReadFirst
             constraint = constraint.before
+        elif isinstance(constraint, RunFirst):
+            if history is not None and history.has_run(constraint.needed):
+                continue
+            kind = RunFirst
+            constraint = constraint.before
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
         if fit != "yes" and isinstance(constraint, Commands):
             fit, action = _match_recipes(constraint, facts, rule, (fit, action))
-        if not fit:
+        # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
+        if not fit or (fit == "maybe" and kind is RunFirst):
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or kind is ReadFirst):
@@ -177,7 +185,7 @@ def parts_of(
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
     return any(
-        isinstance(constraint, Preceded | Accompanied | ReadFirst)
+        isinstance(constraint, Preceded | Accompanied | ReadFirst | RunFirst)
         for _, _, constraint in parts_of(rules)
     )
 

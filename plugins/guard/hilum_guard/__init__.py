@@ -10,16 +10,14 @@ sandboxes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import hookimpl
 
+from hilum_guard.sandbox.early_trial import expects_command, try_sandbox
 from hilum_guard.settings import GuardSettings
 
 if TYPE_CHECKING:
@@ -170,34 +168,12 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_kernel(kernel: Kernel) -> AsyncIterator[None]:
-    """Try the sandbox while the session opens, if a prompt with the Git status follows at once."""
+    """Try the sandbox while the session opens, if a command follows at once."""
     async with trio.open_nursery() as nursery:
-        has_sandbox = kernel.settings(GuardSettings).sandbox != "off"
-        if kernel.expects_prompt and has_sandbox and _is_in_repository(kernel.workspace):
-            nursery.start_soon(_try_sandbox, name="guard: trial of the sandbox")
+        if expects_command(kernel):
+            nursery.start_soon(try_sandbox, name="guard: trial of the sandbox")
         yield None
         nursery.cancel_scope.cancel()
-
-
-def _is_in_repository(folder: Path | None) -> bool:
-    """Return whether a folder is in a Git repository, so that hilum runs ``git status`` in it."""
-    if folder is None:
-        return False
-    return any(os.path.lexists(each / ".git") for each in (folder, *folder.parents))
-
-
-async def _try_sandbox() -> None:
-    """Try the sandbox in a thread, so that its result is known before the first command."""
-    # If the trial fails, the first command tries again and reports why. If the kernel closes first,
-    # the thread ends when the trial does.
-    with suppress(OSError):
-        await trio.to_thread.run_sync(_import_and_probe, abandon_on_cancel=True)
-
-
-def _import_and_probe() -> None:
-    from hilum_guard.sandbox.sandbox_probe import probe  # blocks for tens of milliseconds
-
-    probe()
 
 
 @hookimpl

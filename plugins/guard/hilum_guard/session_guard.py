@@ -48,6 +48,7 @@ from hilum_guard.rules.lasting_approvals import LastingApprovals
 from hilum_guard.rules.tool_names import STANDARD, describe_tools
 from hilum_guard.sandbox import session_sandbox
 from hilum_guard.sandbox.bubblewrap import ENDED_EARLY
+from hilum_guard.sandbox.early_trial import expects_command
 from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secrets.result_redaction import (
     ResultRedactor,
@@ -247,13 +248,14 @@ class Guard:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
-            number = self._begin_reading()
-            request = self._make_request(tool, arguments, once_only=once_only)
-            # One thread does everything that reads the disk. The thread can be abandoned, because
-            # the kernel treats a gate that takes too long as broken.
-            judged = await trio.to_thread.run_sync(
-                call_judge.judge, request, abandon_on_cancel=True
-            )
+            async with self.sandbox.turns.take():
+                number = self._begin_reading()
+                request = self._make_request(tool, arguments, once_only=once_only)
+                # One thread does everything that reads the disk. The thread can be abandoned,
+                # because the kernel treats a gate that takes too long as broken.
+                judged = await trio.to_thread.run_sync(
+                    call_judge.judge, request, abandon_on_cancel=True
+                )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()
@@ -654,6 +656,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
+            if expects_command(session.kernel):
+                nursery.start_soon(box.prepare_network, name="guard: loopback")
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()

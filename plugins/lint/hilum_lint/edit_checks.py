@@ -18,8 +18,8 @@ from hilum_lint.edits import Edit
 
 # Maximum time, in seconds, for checking one round's edits, and for delaying an answer.
 EDIT_CHECK_TIMEOUT = 3.5
-# Delay in seconds before the checkers start, so that the next step has the processor to itself. If
-# another edit follows within this time, no checker is started unnecessarily.
+# Delay in seconds before the checkers start, so that the next step has the processor to itself. Edits
+# that follow within this time are checked together, and do not postpone the start.
 START_DELAY = 0.05
 
 
@@ -41,9 +41,22 @@ class Comparison:
 
 @attrs.define(eq=False)
 class _Check:
-    """A check of an agent's edits, kept until the agent has read the result."""
+    """A check of an agent's edits, kept until the agent has read the result.
+
+    Attributes:
+        edits: The edits.
+        due: When the check begins, on trio's clock, unless it is wanted earlier.
+        has_begun: Whether it has begun.
+        found: The results.
+        failure: The exception that ended the check.
+        wanted: Set to begin the check at once.
+        done: Set at its end.
+        scope: Cancelled if another edit makes the check obsolete.
+    """
 
     edits: dict[Path, Edit]
+    due: float
+    has_begun: bool = False
     found: dict[Path, Comparison] = attrs.Factory(dict)
     failure: Exception | None = None
     wanted: trio.Event = attrs.Factory(trio.Event)
@@ -73,13 +86,16 @@ class EditChecks:
             at_once: Whether to check without a delay, because no process is started for it.
         """
         merged = dict(edits)
+        due = trio.current_time() + START_DELAY
         earlier = self._checks.pop(agent, None)
+        if earlier is not None and not earlier.has_begun:
+            due = earlier.due
         if earlier is not None:
             # The earlier check is obsolete, because its checkers read files that have changed.
             earlier.scope.cancel()
             for path, edit in earlier.edits.items():
                 merged[path] = edit.followed_by(merged.get(path))
-        check = self._checks[agent] = _Check(merged)
+        check = self._checks[agent] = _Check(merged, due)
         if at_once:
             check.wanted.set()
         self.nursery.start_soon(self._run, check, name="quick checkers")
@@ -87,8 +103,9 @@ class EditChecks:
     async def _run(self, check: _Check) -> None:
         try:
             with check.scope:
-                with trio.move_on_after(START_DELAY):
+                with trio.move_on_at(check.due):
                     await check.wanted.wait()
+                check.has_begun = True
                 with trio.move_on_after(EDIT_CHECK_TIMEOUT):
                     for path, edit in check.edits.items():
                         check.found[path] = await self.compare(edit)
@@ -116,10 +133,14 @@ class EditChecks:
         new: list[Diagnostic] = []
         old = 0
         as_saved: dict[str, None] = {}
-        # Keep files that were edited again, so that ``start`` merges their edits.
-        for path in check.edits.keys() - set(edited):
+        for path in list(check.edits):
+            comparison = check.found.get(path)
+            # Keep files that were edited again, so that ``start`` merges their edits. If an edit
+            # caused nothing, the next one is checked on its own.
+            if path in edited and not _is_clean(comparison):
+                continue
             del check.edits[path]
-            comparison = check.found.pop(path, None)
+            check.found.pop(path, None)
             if comparison is not None:
                 new += comparison.new
                 old += comparison.old
@@ -136,8 +157,9 @@ class EditChecks:
                 await check.done.wait()
 
     def covers(self, path: Path) -> bool:
-        """Return whether the result for an edited file was not yet read."""
-        return any(path in check.edits for check in self._checks.values())
+        """Return whether an edited file is being checked, or its diagnostics were not yet read."""
+        unread = [check for check in self._checks.values() if path in check.edits]
+        return any(not _is_clean(check.found.get(path)) for check in unread)
 
     async def wait_for_all(self) -> None:
         """Wait until the running checks have ended."""
@@ -166,3 +188,8 @@ class EditChecks:
         for path, comparison in check.found.items():
             unread = [each for each in comparison.new if each not in read]
             check.found[path] = attrs.evolve(comparison, new=unread)
+
+
+def _is_clean(comparison: Comparison | None) -> bool:
+    """Return whether a file was checked, and there is nothing to report."""
+    return comparison is not None and not comparison.new

@@ -132,12 +132,7 @@ class LintRunner:
             quick: ``True`` for the quick checkers that run automatically, ``False`` for the slow
                 checkers, ``None`` for all.
         """
-        checkers = [self._with_speed(checker) for checker in list_checkers(self.settings)]
-
-        def plan() -> dict[CheckerUse, list[Path]]:
-            project = LintProject(self.session.workspace, checkers, may_run_code(self.session))
-            return project.plan(targets, quick=quick)
-
+        plan = partial(self._make_plan, self._list_checkers(), targets, quick)
         planned = await trio.to_thread.run_sync(plan, abandon_on_cancel=True)
         if quick is None:
             return planned
@@ -146,6 +141,16 @@ class LintRunner:
             for use, files in planned.items()
             if (use.checker.name, use.folder) not in self._ended
         }
+
+    def _list_checkers(self) -> list[Checker]:
+        return [self._with_speed(checker) for checker in list_checkers(self.settings)]
+
+    def _make_plan(
+        self, checkers: Sequence[Checker], targets: Iterable[Path], quick: bool | None = None
+    ) -> dict[CheckerUse, list[Path]]:
+        """Return the checkers for files; see ``_plan``. Blocks."""
+        project = LintProject(self.session.workspace, checkers, may_run_code(self.session))
+        return project.plan(targets, quick=quick)
 
     async def _plan_background(self, files: list[Path]) -> dict[CheckerUse, list[Path]]:
         """Return the slow checkers for files, without the files that they have checked."""
@@ -247,13 +252,15 @@ class LintRunner:
 
         Checkers that are already running count as quick.
         """
-        every = await self._plan([edit.path])
+        every, text = await self._plan_and_read(edit.path)
         uses = [use for use in every if self._runs_after_edits(use)]
         if self.first_checks.covers(edit.path):
             uses = [use for use in uses if use.checker.quick]
         compared: list[Comparison] = []
         plan: dict[CheckerUse, list[Path]] = {}
-        text = await self._read_text(edit.path)
+        if uses and all(map(self._warm.is_warm, uses)):
+            # Known at once, because the next edit may end this comparison.
+            self._warm_suffixes.add(edit.path.suffix)
         for use in uses:
             warm = await self._compare_warm(use, edit, text) if text is not None else None
             if warm is not None:
@@ -300,6 +307,27 @@ class LintRunner:
             return False
         return use.checker.quick or self.settings.background
 
+    async def _plan_and_read(self, path: Path) -> tuple[dict[CheckerUse, list[Path]], str | None]:
+        """Return the checkers for a file and its text, as ``_plan`` and ``_read_text`` do."""
+        if self.session.plugin(EditorFiles) is not None:
+            return await self._plan([path]), await self._read_text(path)
+        # The agent waits for this after each edit, so it takes one thread instead of two.
+        checkers = self._list_checkers()
+
+        def look() -> tuple[dict[CheckerUse, list[Path]], str | None]:
+            return self._make_plan(checkers, [path]), self._read_saved_text(path)
+
+        return await trio.to_thread.run_sync(look, abandon_on_cancel=True)
+
+    def _read_saved_text(self, path: Path) -> str | None:
+        """Return the text of a file; ``None`` if it has none, or too much. Blocks."""
+        try:
+            with self.session.workspace.at(path) as place, place.open() as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+            return data.decode() if len(data) <= MAX_FILE_BYTES else None
+        except (HilumError, UnicodeDecodeError):
+            return None
+
     async def _read_text(self, path: Path) -> str | None:
         """Return the text of a file, as the editor or the disk has it; ``None`` if it has none."""
         try:
@@ -318,25 +346,26 @@ class LintRunner:
         """
         if not self._warm.is_warm(use):
             return None
-        before = edit.before(text)
-        counts: Counter[Key] | None = None
-        # The earlier content comes first, so that the checker then knows the present one.
-        if before is not None:
-            old: Sequence[Diagnostic] | None = ()
-            if before:
-                old = await self._warm.check(use, edit.path, before, QUICK_TIMEOUT)
-            if old is None:
-                return None
-            counts = count_by_key(old)
         found = await self._warm.check(use, edit.path, text, QUICK_TIMEOUT)
         if found is None:
             return None
         if not use.checker.quick:
             self._checked.add((use, edit.path))
-        if counts is not None:
-            new = find_new(found, counts)
-        else:
+        # Most edits leave nothing to compare.
+        if not found:
+            return Comparison([], 0)
+        before = edit.before(text)
+        if before is None:
             new = [each for each in found if each.line in edit.lines]
+            return Comparison(new, len(found) - len(new))
+        old: Sequence[Diagnostic] | None = ()
+        if before:
+            old = await self._warm.check(use, edit.path, before, QUICK_TIMEOUT)
+            # Other questions to the checker must be about the present text.
+            await self._warm.check(use, edit.path, text, QUICK_TIMEOUT)
+        if old is None:
+            return None
+        new = find_new(found, count_by_key(old))
         return Comparison(new, len(found) - len(new))
 
     async def _compare_cold(self, edit: Edit, plan: dict[CheckerUse, list[Path]]) -> Comparison:

@@ -6,6 +6,7 @@ All functions in this module read a few files and therefore block.
 from __future__ import annotations
 
 import configparser
+import functools
 import os
 import re
 import sys
@@ -86,6 +87,7 @@ class LintProject:
     trusted: bool
     _names: dict[Path, frozenset[str]] = attrs.Factory(dict)
     _tables: dict[Path, Mapping[str, Any]] = attrs.Factory(dict)
+    _above: dict[Path, tuple[Path, ...]] = attrs.Factory(dict)
 
     def plan(
         self, targets: Iterable[Path], *, quick: bool | None = None
@@ -130,7 +132,7 @@ class LintProject:
         those in subfolders apply.
         """
         start = target if is_folder else target.parent
-        above = list(self._upwards(start))
+        above = self._upwards(start)
         for folder in above:
             found = self._find_config(checker, folder)
             if found:
@@ -145,12 +147,14 @@ class LintProject:
                 uses.append((self._make_use(checker, folder, found), folder))
         return uses
 
-    def _upwards(self, folder: Path) -> Iterator[Path]:
-        """Yield a folder and its parents, up to its root."""
-        yield folder
-        while folder not in self.workspace.roots and folder != folder.parent:
-            folder = folder.parent
-            yield folder
+    def _upwards(self, folder: Path) -> tuple[Path, ...]:
+        """Return a folder and its parents, up to its root."""
+        if folder not in self._above:
+            above = [folder]
+            while above[-1] not in self.workspace.roots and above[-1] != above[-1].parent:
+                above.append(above[-1].parent)
+            self._above[folder] = tuple(above)
+        return self._above[folder]
 
     def _downwards(self, folder: Path) -> Iterator[Path]:
         """Yield the folders below a folder, breadth first and within limits."""
@@ -323,6 +327,8 @@ class LintProject:
         return re.search(rf"\bid:\s*['\"]?{hook}\b", self._text(path)) is not None
 
 
+# Each edit reads the project's few configuration files again, and they hardly ever change.
+@functools.lru_cache(maxsize=32)
 def _read(suffix: str, text: str) -> Mapping[str, Any]:
     if suffix == ".toml":
         return tomllib.loads(text)

@@ -14,9 +14,20 @@ from hilum_rules.discovery import NESTED_NAMES
 
 MAX_SEARCHED = 20_000
 """Maximum number of folders to search."""
+# Some file systems do not distinguish between upper and lower case.
+_FOLDED_NAMES = frozenset(name.casefold() for name in NESTED_NAMES)
 _GENERATED = frozenset(
     "node_modules __pycache__ venv site-packages target dist build".split(),
 )
+
+
+def may_have_rules(folder: Path) -> bool:
+    """Return whether the names in a folder are such that it may have rules of its own. Blocks."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return True
+    return not _FOLDED_NAMES.isdisjoint(map(str.casefold, names))
 
 
 def find_nested_folders(root: Path) -> Iterator[str]:

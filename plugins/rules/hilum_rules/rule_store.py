@@ -26,7 +26,7 @@ from hilum_rules.discovery import (
     folders_between,
     guess_dialect,
 )
-from hilum_rules.nested_folders import find_nested_folders
+from hilum_rules.nested_folders import find_nested_folders, may_have_rules
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, read_stamp
@@ -123,7 +123,7 @@ class RuleStore:
         began = time.monotonic()
         if began < self._slow_until or len(self._stamps) > MAX_QUICK_STAMPS:
             return False
-        is_unchanged = all(read_stamp(path) == before for path, before in self._stamps.items())
+        is_unchanged = all(map(self._is_unchanged, self._stamps))
         if is_unchanged and self.snapshot.files:
             is_unchanged = self.loader.is_surely_unchanged(MAX_QUICK_STAMPS)
         ended = time.monotonic()
@@ -133,9 +133,31 @@ class RuleStore:
 
     def _has_changed(self) -> bool:
         """Return whether the names in a folder, or a file's contents, have changed."""
-        if any(read_stamp(folder) != before for folder, before in self._stamps.items()):
+        if not all(map(self._is_unchanged, self._stamps)):
             return True
         return bool(self.snapshot.files) and self.loader.has_changed()
+
+    def _is_unchanged(self, path: Path) -> bool:
+        """Return whether a watched folder or file shows no change of the rules."""
+        before = self._stamps[path]
+        now = read_stamp(path)
+        if now == before:
+            return True
+        # Each edit changes its folder, and most folders neither have rules nor get some.
+        if now is None or before is None or not self._is_without_rules(path):
+            return False
+        if may_have_rules(path):
+            return False
+        self._stamps[path] = now
+        return True
+
+    def _is_without_rules(self, folder: Path) -> bool:
+        """Return whether a folder is below the workspace and had no rules when it was examined."""
+        workspace = self.paths.workspace
+        if not folder.is_relative_to(workspace):
+            return False
+        inner = PurePosixPath(folder.relative_to(workspace).as_posix())
+        return self._nested.get(inner) is False
 
     def _load(self) -> None:
         finder = RulesFinder(self.paths)

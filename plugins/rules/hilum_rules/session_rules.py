@@ -389,7 +389,9 @@ class Rules:
         if self._history is None:
             from hilum_checks.call_history import CallHistory
 
-            self._history = CallHistory()
+            files = self._store.snapshot.active
+            given = [path for file in files if not file.is_excluded for path in file.sources]
+            self._history = CallHistory(given)
         return self._history
 
     @hookimpl

@@ -77,6 +77,8 @@ class Service:
     seconds: float = 0.0
     input: trio.Lock = attrs.Factory(trio.Lock)
     _process: Process | None = None
+    # Set together with `exited` or `move_requested`: to wait for both events would take two tasks.
+    _exited_or_moved: trio.Event = attrs.Factory(trio.Event)
     _news: trio.Event = attrs.Factory(trio.Event)
 
     async def run(
@@ -100,7 +102,7 @@ class Service:
                         self.seconds = trio.current_time() - self.began
                         if self._process.remains:
                             self.remains = True
-                            self.exited.set()
+                            self._note_exit()
                             await self._process.wait()
                     except HilumError as error:
                         self.failure = error
@@ -116,7 +118,7 @@ class Service:
                             self._take(name, chunk)
         finally:
             self.state = "stopped" if self.reason else "exited"
-            self.exited.set()
+            self._note_exit()
             self.ended.set()
             self._news.set()
 
@@ -142,14 +144,16 @@ class Service:
 
     async def wait_for_exit_or_move(self) -> None:
         """Wait until the command has exited, or the user wants it to continue in the background."""
-        async with trio.open_nursery() as nursery:
+        await self._exited_or_moved.wait()
 
-            async def wait(event: trio.Event) -> None:
-                await event.wait()
-                nursery.cancel_scope.cancel()
+    def request_move(self) -> None:
+        """Have the command continue in the background."""
+        self.move_requested.set()
+        self._exited_or_moved.set()
 
-            nursery.start_soon(wait, self.exited)
-            nursery.start_soon(wait, self.move_requested)
+    def _note_exit(self) -> None:
+        self.exited.set()
+        self._exited_or_moved.set()
 
     def read_output_end(self, limit: int) -> str:
         """Return the end of the output so far, of both streams, without escape sequences.

@@ -122,7 +122,7 @@ class Services:
             if service.move_requested.is_set() or service.exited.is_set():
                 continue
             if not self.full():
-                service.move_requested.set()
+                service.request_move()
                 moved += 1
             elif not moved:
                 raise ToolError(

@@ -438,7 +438,8 @@ async def _check_command(call: Call, command: str, working_directory: str) -> Pa
             hint="Pass a command line.",
         )
     folder = call.workspace.resolve(working_directory, must_exist=True)
-    if not await trio.Path(folder).is_dir():
+    # That the root is a folder is known without a thread, in which most commands would wait.
+    if folder not in call.workspace.roots and not await trio.Path(folder).is_dir():
         raise ToolError(
             f"{working_directory!r} is not a folder.",
             code=errors.E_BAD_ARGS,

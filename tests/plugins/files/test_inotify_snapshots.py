@@ -14,6 +14,7 @@ import trio
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
 from hilum_files.journal import command_tracker, folder_watch
+from hilum_files.journal.command_tracker import CommandTracker
 from hilum_files.journal.folder_watch import FolderWatch, find_file_system
 from hilum_files.journal.records import CHANGED
 from hilum_files.journal.saved_trees import SavedTree, read_tree
@@ -55,6 +56,28 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[Snapshots]:
 
 
 # --- which snapshots walk -------------------------------------------------------------------------
+
+
+async def test_a_command_that_changes_nothing_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither a task nor a thread is needed; what it changes is found as ever."""
+    async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
+        bench.model.next(ask("true"), say("Done."))
+        await bench.run("Work.")
+        waits: list[str] = []
+        for name in ("_begin_command", "_begin_process", "_end_command"):
+            real = getattr(CommandTracker, name)
+
+            async def wait(self, *arguments, name=name, real=real):
+                waits.append(name)
+                await real(self, *arguments)
+
+            monkeypatch.setattr(CommandTracker, name, wait)
+        bench.model.next(ask("true"), ask("echo two > a.txt"), say("Done."))
+        await bench.run("Work.")
+        assert waits == ["_end_command"]
+        assert changed(bench) == [{"a.txt"}]
 
 
 async def test_only_the_first_snapshot_is_a_walk(walks: list[Snapshots]) -> None:

@@ -205,13 +205,13 @@ def test_a_listed_path_that_appears_later_is_found(tmp_path):
     target = tmp_path / "target"
     (home / "link").symlink_to(target)
     names = ["token", "tool/key", "other/key", "link"]
-    paths = [str(home / name) for name in names]
+    paths = tuple(str(home / name) for name in names)
     finder = ExistingPaths()
 
     def find_settled():
         # A folder that has just changed is not trusted yet.
         wait_until_settled(tmp_path, home, home / "tool")
-        return list(finder.find(paths))
+        return finder.find(paths)
 
     for _ in range(2):
         assert find_settled() == []
@@ -220,18 +220,18 @@ def test_a_listed_path_that_appears_later_is_found(tmp_path):
     (home / "other").mkdir()
     (home / "other" / "key").touch()
     target.touch()
-    assert list(finder.find(paths)) == paths[1:]
+    assert finder.find(paths) == list(paths[1:])
     (home / "token").touch()
     os.utime(home, ns=(1, 1))
-    assert list(finder.find(paths)) == paths
+    assert finder.find(paths) == list(paths)
     other = tmp_path / "other home"
     other.mkdir()
     wait_until_settled(other)
     home.rename(tmp_path / "moved")
     other.rename(home)
-    assert list(finder.find(paths)) == []
+    assert finder.find(paths) == []
     (tmp_path / "moved" / "token").rename(home / "token")
-    assert list(finder.find(paths)) == [paths[0]]
+    assert finder.find(paths) == [paths[0]]
 
 
 def test_paths_that_lead_through_a_link_are_left_out(tmp_path):

@@ -9,6 +9,7 @@ import trio
 from hilum import Command
 from hilum_guard.sandbox.session_sandbox import ProtectedPaths
 from hilum_guard.sandbox.shared_work import SharedWork
+from hilum_guard.thread_turns import ThreadTurns
 from trio.testing import wait_all_tasks_blocked
 
 
@@ -32,7 +33,7 @@ class Work:
 
 async def test_a_result_is_never_older_than_the_request() -> None:
     """Who asks while the work runs gets the next result, which all who wait share."""
-    shared = SharedWork[int]()
+    shared = SharedWork[int](ThreadTurns())
     work = Work()
     results: dict[str, int] = {}
 
@@ -57,7 +58,7 @@ async def test_a_result_is_never_older_than_the_request() -> None:
 @pytest.mark.parametrize("way", ["fails", "cancelled before it begins", "cancelled"])
 async def test_work_without_a_result(way: str) -> None:
     """The others do it themselves."""
-    shared = SharedWork[int]()
+    shared = SharedWork[int](ThreadTurns())
     work = Work()
     results: list[int] = []
     scopes: list[trio.CancelScope] = []
@@ -91,7 +92,7 @@ async def test_work_without_a_result(way: str) -> None:
 
 async def test_different_keys_share_nothing() -> None:
     """Each gets its own result."""
-    shared = SharedWork[int]()
+    shared = SharedWork[int](ThreadTurns())
     work = Work()
     results: list[int] = []
 

@@ -3,6 +3,7 @@ a prompt names.
 """
 
 import os
+from pathlib import Path
 
 import attrs
 import hilum_lint
@@ -12,6 +13,8 @@ import trio.testing
 from hilum.events import PluginEvent, RoundEnded, RunStarted
 from hilum.testing import Bench, pause, say, use
 from hilum_lint import checkers
+from hilum_lint.edit_checks import START_DELAY, Comparison, EditChecks
+from hilum_lint.edits import Edit
 
 RULES = 'lint.select = ["E", "F"]\n'
 RUFF = {"ruff.toml": RULES, "a.py": "import os\n\n\ndef f():\n    return 1\n"}
@@ -459,3 +462,33 @@ async def test_errors_do_not_come_with_a_prompt_where_that_is_off(clock, opened,
     async with opened(answers=["Yes."], **{"lint.in_context": False}) as bench:
         await bench.run("What is wrong with a.py?")
     assert len(runs(bench)[0].message.parts) == 1
+
+
+# --- when edits are checked -----------------------------------------------------------------------
+
+
+async def test_edits_in_quick_succession_do_not_postpone_the_check(autojump_clock) -> None:
+    """A check begins soon after the first edit that was not checked, and covers all edits."""
+    began: list[tuple[float, list[str]]] = []
+
+    async def compare(each: Edit) -> Comparison:
+        began.append((round(trio.current_time() - start, 3), each.diffs))
+        await trio.sleep(0.03)
+        return Comparison([], 0)
+
+    path = Path("a.py")
+    async with trio.open_nursery() as nursery:
+        checks = EditChecks(nursery, compare)
+        start = trio.current_time()
+        for number in range(3):
+            checks.start("main", {path: Edit(path, [str(number)])})
+            await trio.sleep(0.02)
+        # The check has just begun; another edit makes it obsolete.
+        checks.start("main", {path: Edit(path, ["3"])})
+        assert checks.covers(path)
+        await checks.wait_for_all()
+    assert began == [(START_DELAY, ["0", "1", "2"]), (0.06 + START_DELAY, ["0", "1", "2", "3"])]
+    # Nothing is left to tell, so the next edit is checked on its own.
+    assert not checks.covers(path)
+    assert checks.take_note("main", [path]) is None
+    assert not checks._checks

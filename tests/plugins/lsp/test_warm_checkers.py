@@ -9,6 +9,7 @@ from hilum.events import RoundEnded
 from hilum.testing import say, use
 from hilum_lint import Lint, edit_checks, lint_runner
 from hilum_lint.diagnostics import Diagnostic
+from hilum_lint.edits import Edit
 from hilum_lint.running import run_checker
 from hilum_lint.syntax_worker import SyntaxWorker
 from hilum_lint.warm import WarmRunner
@@ -107,6 +108,33 @@ async def test_new_diagnostics_are_told_in_the_round_of_the_edit(put, install, o
     (note,) = first.notes
     assert "a.py:5:12 error F821 Undefined name `two` (ruff)" in note
     assert "1 older one is not listed" in note
+
+
+async def test_a_clean_edit_takes_one_question(put, install, opened, root, monkeypatch):
+    """Only new diagnostics are compared; the checker then has the present text again."""
+    put({"pyproject.toml": CONFIG, "a.py": "import os\n\n\ndef f():\n    return 1\n"})
+    install("ruff")
+    texts: list[str] = []
+    check = WarmRunner.check
+
+    async def count_and_check(self, use_, path, text, seconds):
+        texts.append(text)
+        return await check(self, use_, path, text, seconds)
+
+    async with opened() as bench:
+        runner, chosen = await plan(bench, root / "a.py")
+        await until_ready(bench, runner._warm, chosen)
+        monkeypatch.setattr(WarmRunner, "check", count_and_check)
+        diff = "--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n-import sys\n+import os\n print(os)\n"
+        clean, unclean = "import os\nprint(os)\n", "import os\nprint(on)\n"
+        found = await runner._compare_warm(chosen, Edit(root / "a.py", [diff]), clean)
+        assert (found.new, found.old, texts) == ([], 0, [clean])
+        texts.clear()
+        diff = diff.replace("(os)", "(on)")
+        found = await runner._compare_warm(chosen, Edit(root / "a.py", [diff]), unclean)
+        assert [(each.code, each.line) for each in found.new] == [("F401", 1)]
+        assert found.old == 1
+        assert texts == [unclean, "import sys\nprint(on)\n", unclean]
 
 
 def edit(old: str, new: str):

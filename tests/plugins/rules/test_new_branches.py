@@ -60,6 +60,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "git branch -v bad",
         "git branch --track bad origin/far",
         "git branch --no-track bad fix/there",
+        "git branch -tdirect bad fix/there",
         "git -C . branch bad",
         "git branch fix/there && git branch bad",
         # renamed and copied ones

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hilum_rules import Mode, discovery, load_rules, rule_store
+from hilum_rules.discovery import RulesFinder
 from hilum_rules.rule_store import RuleStore
 
 Put, Read = Callable[..., None], Callable[..., RuleStore]
@@ -133,6 +134,34 @@ def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root:
     assert not rules.touch(["a/b/x.py", "a/b/missing.txt", "nowhere/x.py"])
     assert rules.touch(["c"])
     assert sentences(rules)[-1] == "c"
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "agents.md", ".cursorrules"])
+def test_a_folder_without_rules_is_searched_again_only_for_their_names(
+    put: Put, current: Read, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each edit changes its folder."""
+    put({"a/b/x.py": ""})
+    rules = current()
+    rules.touch(["a/b/x.py"])
+    searches: list[RulesFinder] = []
+    begin = RulesFinder.__init__
+
+    def count(self, paths):
+        searches.append(self)
+        begin(self, paths)
+
+    monkeypatch.setattr(RulesFinder, "__init__", count)
+    put({"a/b/x.py.new": "x = 1"})
+    assert not rules.refresh()
+    assert rules.is_surely_unchanged()
+    assert not searches
+    put({f"a/b/{name}": "- new"})
+    assert not rules.is_surely_unchanged()
+    rules.refresh()
+    assert searches
+    if name != "agents.md":  # which is a rules file on some file systems only
+        assert sentences(rules) == ["new"]
 
 
 @pytest.mark.parametrize("kept_out", ["~/.claude/CLAUDE.md", "CLAUDE.md"])

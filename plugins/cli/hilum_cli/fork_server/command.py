@@ -187,6 +187,8 @@ def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
         kept: The descriptor of the lock, if the server starts again; otherwise -1.
     """
     started = time.time()
+    from hilum.module_archive import use_archive
+
     from hilum_cli.fork_server import server, stamps, take_over
     from hilum_cli.fork_server.preloading import preload
 
@@ -200,6 +202,8 @@ def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
         print(f"it cannot listen: {error}", file=sys.stderr)
         return exits.FAILED
     before = stamps.read_stamps()
+    # Forked processes find in it what they compile. They load more modules than one run does.
+    use_archive("run", save=False)
     preload()
     found = stamps.read_stamps()
     changed = stamps.find_changed(before) or stamps.find_newer(found, started)

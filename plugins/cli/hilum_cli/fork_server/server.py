@@ -5,7 +5,6 @@ The server has one thread and never runs trio, because a fork copies only the ca
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -293,18 +292,16 @@ def _parse(data: bytes, descriptors: list[int]) -> Request:
         CallerRefused: It is not valid, or needs another interpreter.
     """
     try:
-        fields = json.loads(data)
-        interpreter = fields["interpreter"]
-        request = Request(
-            list(map(str, fields["arguments"])),
-            list(map(str, fields["argv"])),
-            {str(name): str(value) for name, value in fields["environment"].items()},
-            descriptors,
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        interpreter, count, *texts = map(os.fsdecode, data.split(b"\0"))
+        end = int(count)
+        arguments = texts[:end]
+        program = texts[end]
+        environment = dict(text.split("=", 1) for text in texts[end + 1 :])
+    except (ValueError, IndexError):
         raise CallerRefused("the request is not valid") from None
+    request = Request(arguments, [program], environment, descriptors)
     if len(descriptors) != 4:
         raise CallerRefused("the request has no standard streams")
-    if interpreter != json.loads(json.dumps(describe_interpreter())):
+    if interpreter != describe_interpreter():
         raise CallerRefused("Python would run with other variables or options")
     return request

@@ -246,12 +246,12 @@ class Changes:
         return self.commands.recording(agent, what, own_calls)
 
     @hookimpl
-    async def wrap_process(self, command: Command) -> None:
+    def wrap_process(self, command: Command) -> Awaitable[None] | None:
         """Take another snapshot if a command had to wait, for example until it was approved.
 
         Changes made while the command waited must not be attributed to it.
         """
-        await self.commands.begin_process()
+        return self.commands.begin_process()
 
     @hookimpl
     def check_result(

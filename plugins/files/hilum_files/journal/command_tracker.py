@@ -110,6 +110,11 @@ class CommandTracker:
                 return None
         known = self.running.get((agent.name, call.id))
         if known is None or known.started:
+            self._begun += 1
+            # A task would cost more than the rest if nothing has to be waited for.
+            if not self._lock.locked() and (self.running or self._reuse_snapshot()):
+                self._add_command(agent, call, tool)
+                return None
             return self._begin_command(agent, call, tool)
         if known.starts_no_process:
             return self._refresh_snapshot(known)
@@ -135,47 +140,73 @@ class CommandTracker:
         return time.monotonic() - self._snapshot_taken > MAX_SNAPSHOT_AGE
 
     async def _begin_command(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
-        self._begun += 1
         async with self._lock:
             if not self.running:
                 await self._take_snapshot()
-            # The command is logged before it runs, so that recovery after a crash knows which
-            # command was running.
-            turn, run = find_turn_and_run(agent)
-            record = Record(
-                id=make_id("command"),
-                tool=tool.name,
-                what=_describe_call(call),
-                call=call.id,
-                turn=turn,
-                unprotected=self._problem,
-                agent=agent.name,
-                run=run,
-            )
-            self.running[agent.name, call.id] = RunningCommand(
-                record, starts_no_process=tool.changes_files, began=time.time()
-            )
-            self._session.emit(record.to_event(COMMAND))
+            self._add_command(agent, call, tool)
 
-    async def begin_process(self) -> None:
-        """Take another snapshot if the process's command had to wait; see ``wrap_process``."""
-        if self.running and not self._has_process:
-            async with self._lock:
-                # The state is checked again, because another command may have started while this
-                # command waited for the lock.
-                if not self._has_process and self._is_outdated():
-                    await self._take_snapshot()
-                self._has_process = True
+    def _add_command(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
+        """Log that a command begins, before which a snapshot was taken.
+
+        The command is logged before it runs, so that recovery after a crash knows which command was
+        running.
+        """
+        turn, run = find_turn_and_run(agent)
+        record = Record(
+            id=make_id("command"),
+            tool=tool.name,
+            what=_describe_call(call),
+            call=call.id,
+            turn=turn,
+            unprotected=self._problem,
+            agent=agent.name,
+            run=run,
+        )
+        self.running[agent.name, call.id] = RunningCommand(
+            record, starts_no_process=tool.changes_files, began=time.time()
+        )
+        self._session.emit(record.to_event(COMMAND))
+
+    def begin_process(self) -> Awaitable[None] | None:
+        """Take another snapshot if the process's command had to wait; see ``wrap_process``.
+
+        Returns:
+            What to wait for; ``None`` if no snapshot is needed.
+        """
+        if not self.running or self._has_process:
+            return None
+        if not self._lock.locked() and not self._is_outdated():
+            self._has_process = True
+            return None
+        return self._begin_process()
+
+    async def _begin_process(self) -> None:
+        async with self._lock:
+            # The state is checked again, because another command may have started while this
+            # command waited for the lock.
+            if not self._has_process and self._is_outdated():
+                await self._take_snapshot()
+            self._has_process = True
 
     def end(self, agent: Agent, call: ToolCall) -> Awaitable[None] | None:
-        """Find the changes that a command made; return ``None`` if the call is no command."""
-        running = self.running.get((agent.name, call.id))
-        return self._end_command(agent, call, running) if running else None
+        """Find the changes that a command made.
 
-    async def _end_command(self, agent: Agent, call: ToolCall, running: RunningCommand) -> None:
+        Returns:
+            What to wait for; ``None`` if the call is no command, or has changed nothing.
+        """
+        running = self.running.get((agent.name, call.id))
+        if running is None:
+            return None
         run = agent.conversation.run
         state = run.calls.get(call.id) if run else None
         running.started = bool(state and state.started)
+        # A task would cost more than the rest if nothing has to be waited for.
+        if not self._lock.locked() and self._has_no_changes(running):
+            self._log_changes(running, [], running.record.unprotected)
+            return None
+        return self._end_command(running)
+
+    async def _end_command(self, running: RunningCommand) -> None:
         async with self._lock:
             await self._record_changes(running)
 
@@ -249,12 +280,7 @@ class CommandTracker:
 
     async def _take_snapshot(self) -> None:
         """Take a snapshot before commands. The caller holds the lock."""
-        self._problem = self._lasting_problem
-        self._has_process = False
-        if self._lasting_problem:
-            return
-        if self.snapshots.is_unchanged():
-            self._snapshot_taken = time.monotonic()
+        if self._reuse_snapshot():
             return
         try:
             await trio.to_thread.run_sync(
@@ -272,6 +298,20 @@ class CommandTracker:
             await self._record_missed_changes(self._unconfirmed, missed)
         if not self.snapshots.is_unconfirmed:
             self._unconfirmed.clear()
+
+    def _reuse_snapshot(self) -> bool:
+        """Begin with the most recent snapshot, or with none; return whether no new one is needed.
+
+        The lock is not held by another task.
+        """
+        self._problem = self._lasting_problem
+        self._has_process = False
+        if self._lasting_problem:
+            return True
+        if not self.snapshots.is_unchanged():
+            return False
+        self._snapshot_taken = time.monotonic()
+        return True
 
     def _note_slow_snapshot(self, problem: str) -> None:
         """Take no further snapshots for some time, and report that once.
@@ -303,14 +343,34 @@ class CommandTracker:
             return
         changes: list[Change] = []
         problem = running.record.unprotected
-        if running.started and not problem and not self.snapshots.is_unchanged():
+        if not self._has_no_changes(running):
             try:
                 changes = await trio.to_thread.run_sync(self.snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
                 problem = errors.end_once(f"Its changes are unknown: {error}.")
                 if isinstance(error, TreeTooLarge):
                     self._note_slow_snapshot(problem)
-        self.running.pop(key, None)
+        record = self._log_changes(running, changes, problem)
+        if record.changes:
+            await trio.to_thread.run_sync(self._journal.share, record, running.began)
+
+    def _has_no_changes(self, running: RunningCommand) -> bool:
+        """Return whether there is nothing to look for after a command; this takes no time."""
+        if not running.started or running.record.unprotected:
+            return True
+        return self.snapshots.is_unchanged()
+
+    def _log_changes(
+        self, running: RunningCommand, changes: Sequence[Change], problem: str
+    ) -> Record:
+        """Log the end of a command, and return its record.
+
+        Args:
+            running: The command.
+            changes: What it changed.
+            problem: Why its changes cannot be undone; empty if they can.
+        """
+        self.running.pop((running.record.agent, running.record.call), None)
         others = tuple(other.record.call for other in self.running.values())
         record = msgspec.structs.replace(
             running.record, changes=tuple(changes), others=others, unprotected=problem
@@ -319,8 +379,7 @@ class CommandTracker:
         if running.started and not problem:
             self._unconfirmed.append(running)
             self._command_ended.set()
-        if record.changes:
-            await trio.to_thread.run_sync(self._journal.share, record, running.began)
+        return record
 
     # --- what inotify does not report -------------------------------------------------------------
 

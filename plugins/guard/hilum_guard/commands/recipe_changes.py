@@ -38,6 +38,7 @@ RECIPE_FILES: dict[str, tuple[str, ...]] = {
     "deno": ("deno.json", "deno.jsonc", "package.json"),
 }
 """The files that contain the recipes of each program, in lower case."""
+_MANAGERS = frozenset("npm pnpm yarn bun cnpm tnpm".split())
 _FOLDER_OPTIONS = frozenset("-C -d --directory --working-directory --prefix --dir --cwd".split())
 # Programs that only read the files that their arguments name.
 _ONLY_READ = frozenset((*MAKES, *SHELLS)) | frozenset(
@@ -49,9 +50,17 @@ _ONLY_READ = frozenset((*MAKES, *SHELLS)) | frozenset(
 )
 # Programs that write whole folders. A formatter does so, too, but it writes no recipe.
 _UNPACKERS = frozenset(
-    """tar gtar bsdtar unzip 7z 7za 7zr 7zz cpio pax unrar ditto rsync scp cp gcp mv gmv ln gln install
-    ginstall patch gpatch""".split()
+    """tar gtar bsdtar unzip 7z 7za 7zr 7zz rsync scp cp gcp mv gmv ln gln install ginstall patch
+    gpatch""".split()
 )
+# Programs whose arguments do not say what they unpack, and their words for unpacking.
+_EXTRACTING = {
+    "cpio": re.compile(r"-[a-zA-Z]*i[a-zA-Z]*|--extract"),
+    "pax": re.compile(r"-[a-zA-Z]*r[a-zA-Z]*"),
+    "unrar": re.compile(r"[xe]"),
+    "unar": re.compile(r".*"),
+    "ditto": re.compile(r"-[a-zA-Z]*x[a-zA-Z]*"),
+}
 # Other sub-commands of Git bring the project's own files.
 _GIT_CHANGES = frozenset("apply am checkout restore mv checkout-index".split())
 _FROM_INDEX = frozenset(("checkout", "restore"))
@@ -144,7 +153,7 @@ class _Recipes:
     def may_be_changed_by(self, command: ParsedCommand) -> bool:
         """Return whether a command may change one of the files."""
         name = get_program_name(command.words[0])
-        if name in _ONLY_READ or (name in ("sed", "gsed") and not _edits_files(command)):
+        if _only_reads(command, name):
             return False
         # Loading it takes 10 ms, which a text without recipes saves.
         from hilum_guard.effects.command_effects import read_effects
@@ -156,11 +165,20 @@ class _Recipes:
             return True
         if any(self._is_target(access, command, name) for access in effects.files):
             return True
+        if self._is_changed_unnamed(command, name):
+            return True
         # An unknown program may change what its arguments name.
         is_unknown = bool(effects.unknown) and not is_listed(name)
         return is_unknown and any(
             _fold_name(value.rpartition("=")[2]) in self._names for value in command.arguments
         )
+
+    def _is_changed_unnamed(self, command: ParsedCommand, name: str) -> bool:
+        """Return whether a program changes one of the files, which its arguments do not name."""
+        if name in _EXTRACTING:
+            return any(map(_EXTRACTING[name].fullmatch, command.arguments))
+        sets_field = name in _MANAGERS and {"pkg", "set"}.issubset(command.arguments)
+        return sets_field and "package.json" in self._names
 
     def _is_changed_by_git(self, effects: CommandEffects, command: ParsedCommand) -> bool:
         from hilum_guard.effects.git_effects import git_words
@@ -194,7 +212,8 @@ class _Recipes:
 
     def _is_at(self, access: FileAccess, *, is_deep: bool) -> bool:
         """Return whether a written path is one of the files, or may contain it."""
-        name = _fold_name(access.path)
+        # `scp HOST:Makefile .` has the host in front of the name.
+        name = _fold_name(access.path).rpartition(":")[2]
         if name in self._names and not access.if_folder:
             return True
         is_pattern = any(char in name for char in "*?[")
@@ -213,6 +232,14 @@ class _Recipes:
             each is None or f"{os.path.normpath(each)}/".startswith(f"{folder.rstrip('/')}/")
             for each in self._folders
         )
+
+
+def _only_reads(command: ParsedCommand, name: str) -> bool:
+    """Return whether a program writes none of the files that its arguments name."""
+    if name in ("sed", "gsed"):
+        return not _edits_files(command)
+    is_trial = name in ("patch", "gpatch") and "--dry-run" in command.arguments
+    return is_trial or name in _ONLY_READ
 
 
 def _edits_files(command: ParsedCommand) -> bool:

@@ -79,6 +79,11 @@ _USER = (
     _Known("opencode.jsonc", "opencode", "opencode", _OPENCODE),
     _Known("cli-config.json", "cursor", "cursor", (b"deny",)),
 )
+# Each call of a tool looks for these files, and most users and projects have none of their folders.
+_USER_FILES = {agent: tuple(known for known in _USER if known.agent == agent) for agent in AGENTS}
+_PROJECT_FILES = tuple(
+    (known.path.partition("/")[0] if "/" in known.path else "", known) for known in _PROJECT
+)
 
 
 class PermissionFile(NamedTuple):
@@ -106,18 +111,24 @@ def find_files(workspace: Path, agents: Sequence[str]) -> Iterator[PermissionFil
     if not agents:
         return
     seen: set[str] = set()
-    folders = _agent_folders()
-    for known in _USER:
-        if known.agent in agents:
-            for path in _expand(folders[known.agent], known.path):
+    for agent, folder in _agent_folders().items():
+        if agent not in agents or not os.path.isdir(folder):
+            continue
+        for known in _USER_FILES[agent]:
+            for path in _expand(folder, known.path):
                 seen.add(os.path.realpath(path))
                 yield PermissionFile(
                     Path(path), known.agent, known.format, known.marks, workspace, None
                 )
     fence = Path(_project_folders(str(workspace))[0])
     for folder in _project_folders(str(workspace)):
-        for known in _PROJECT:
+        existing = {"": True}
+        for inner, known in _PROJECT_FILES:
             if known.agent not in agents:
+                continue
+            if inner not in existing:
+                existing[inner] = os.path.isdir(f"{folder}/{inner}")
+            if not existing[inner]:
                 continue
             for path in _expand(folder, known.path):
                 # In the home folder, the project's files are the user's own.

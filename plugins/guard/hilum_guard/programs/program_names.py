@@ -70,7 +70,7 @@ LAUNCHERS = {
 LONG_VALUES = frozenset(
     """--user --group --signal --kill-after --adjustment --unset --chdir --split-string --prompt
     --host --root --interval --setuid --setgid --target --unit --property --class --classdata
-    --argv0""".split()
+    --argv0 --with-requirements --with-editable""".split()
 )
 
 

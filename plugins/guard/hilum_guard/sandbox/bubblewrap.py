@@ -27,8 +27,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 from hilum import Command
@@ -95,6 +95,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _TRIAL_TIMEOUT = 15  # seconds
 # Root owns these parts of /proc and could write to them even without capabilities.
 _KERNEL = ("sys", "sysrq-trigger", "acpi", "bus", "fs", "irq", "mtrr", "scsi")
+_KERNEL_PATHS = tuple(f"/proc/{name}" for name in _KERNEL)
 # Everything that is not hidden stays readable, so that installed programs work as usual.
 _ROOT = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 _BASE = (
@@ -201,14 +202,19 @@ def wrap(
     argv = [*join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
     argv += ["--chdir", command.cwd, "--", *first, *limits]
     argv += [added.encode(errors="surrogateescape").hex(), *command.argv]
-    unwanted = [shlex.quote(path) for path in policy.unwanted]
-    clean = "\n".join(
-        f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in unwanted
-    )
-    clean = clean or ":"
-    script = control_groups.make_join_script(policy.group) + SCRIPT.format(clean=clean)
+    script = _make_script(policy.group, policy.unwanted)
     shell = ("/bin/sh", "-c", script, "hilum-sandbox", policy.filter or os.devnull)
     return Command((*shell, *argv), command.cwd, env, reports=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _make_script(group: str, unwanted: tuple[str, ...]) -> str:
+    """Return the shell script around bubblewrap (see the module's text)."""
+    quoted = [shlex.quote(path) for path in unwanted]
+    clean = "\n".join(
+        f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in quoted
+    )
+    return control_groups.make_join_script(group) + SCRIPT.format(clean=clean or ":")
 
 
 def make_spare(command: Command, wrapped: Command) -> Command:
@@ -268,10 +274,57 @@ def join_loopback(loopback: tuple[str, ...]) -> list[str]:
 # --- mounts ---------------------------------------------------------------------------------------
 
 
-def _make_options(policy: SandboxPolicy) -> list[str]:
+class _Observed(NamedTuple):
+    """What the mounts depend on in addition to the policy.
+
+    Attributes:
+        hidden_folders: The hidden paths that are folders.
+        emptied: The system's folders that are empty in the sandbox.
+        kernel: The parts of /proc that are read-only.
+        temp: The resolved path of /tmp.
+        needed: The paths that the sandbox itself needs, wherever they are.
+        shown: The paths in temporary folders that the command may read.
+    """
+
+    hidden_folders: tuple[str, ...]
+    emptied: tuple[str, ...]
+    kernel: tuple[str, ...]
+    temp: str
+    needed: tuple[str, ...]
+    shown: tuple[str, ...]
+
+
+def _make_options(policy: SandboxPolicy) -> tuple[str, ...]:
     """Return the bubblewrap options for a policy."""
+    options, paths = _build_options(policy, _observe(policy))
+    if policy.placeholders:
+        shown_instead = dict(policy.placeholders)
+        for path in paths:
+            _make_mount_point(path, shown_instead)
+    return options
+
+
+def _observe(policy: SandboxPolicy) -> _Observed:
+    """Return what the mounts for a policy depend on, which may differ for each command."""
+    system = map(os.path.realpath, ("/run", "/var/tmp"))
+    return _Observed(
+        hidden_folders=tuple(filter(os.path.isdir, policy.hidden)),
+        emptied=tuple(filter(os.path.isdir, system)),
+        kernel=tuple(filter(os.path.exists, _KERNEL_PATHS)),
+        temp=os.path.realpath("/tmp"),
+        needed=(*_find_python_folders(), *filter(os.path.exists, _RUN)),
+        shown=tuple(filter(os.path.exists, policy.shown)),
+    )
+
+
+# Both hardly ever change between two commands.
+@functools.lru_cache(maxsize=16)
+def _build_options(
+    policy: SandboxPolicy, observed: _Observed
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the bubblewrap options for a policy, and the mounted paths that are not hidden."""
     options = list(_ROOT)
-    mounts = _make_mounts(policy)
+    mounts, paths = _make_mounts(policy, observed)
     # Folders are mounted before their contents, because a later mount covers an earlier mount.
     for path in sorted(mounts, key=lambda path: (path.count("/"), path)):
         options += mounts[path]
@@ -281,18 +334,24 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
     # SCRIPT opens the filter as descriptor 5.
     if policy.filter:
         options += ["--seccomp", "5"]
-    return [*options, *_BASE]
+    return (*options, *_BASE), paths
 
 
-def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
-    """Return the mount for each path; if several apply, the strictest one."""
+def _make_mounts(
+    policy: SandboxPolicy, observed: _Observed
+) -> tuple[dict[str, Mount], tuple[str, ...]]:
+    """Return the mount for each path (if several apply, the strictest one), and the other paths."""
     shown_instead = dict(policy.placeholders)
     # Everything in a placeholder is hidden already, and bubblewrap cannot create mount points in it.
     outermost = [path for path in policy.hidden if not is_below(path, shown_instead)]
-    hidden = {path: _hide(path, shown_instead.get(path, "")) for path in outermost}
-    mounts = _make_system_mounts(policy.temp)
-    needed = {path: _read_only(path) for path in _find_needed((*mounts, *hidden))}
-    needed |= {path: _read_only(path) for path in policy.shown if os.path.exists(path)}
+    hidden = {
+        path: _hide(path, shown_instead.get(path, ""), observed.hidden_folders)
+        for path in outermost
+    }
+    mounts = _make_system_mounts(policy.temp, observed)
+    covered = (*mounts, *hidden)
+    needed = {path: _read_only(path) for path in observed.needed if is_below(path, covered)}
+    needed |= {path: _read_only(path) for path in observed.shown}
     for path in policy.protected:
         # Mount points cannot be renamed, so a command cannot move a parent folder away and create a
         # different file at the protected path.
@@ -301,21 +360,16 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
     mounts |= {path: ("--ro-bind", shown, path) for path, shown in policy.ignored}
-    for path in mounts.keys() | needed.keys():
-        _make_mount_point(path, shown_instead)
     # The last mapping that contains a path takes precedence, so a hidden path stays hidden even if
     # it is also writable or protected.
-    return needed | mounts | hidden
+    return needed | mounts | hidden, tuple(mounts.keys() | needed.keys())
 
 
-def _make_system_mounts(temp: str) -> dict[str, Mount]:
+def _make_system_mounts(temp: str, observed: _Observed) -> dict[str, Mount]:
     """Return the mounts that every sandbox has: empty folders, kernel file systems and ``/tmp``."""
-    folders = map(os.path.realpath, ("/run", "/var/tmp"))
-    mounts = {path: _empty(path) for path in folders if os.path.isdir(path)}
-    kernel = [f"/proc/{name}" for name in _KERNEL]
-    mounts |= {path: _read_only(path) for path in kernel if os.path.exists(path)}
-    target = os.path.realpath("/tmp")
-    mounts[target] = ("--bind", temp, target)
+    mounts = {path: _empty(path) for path in observed.emptied}
+    mounts |= {path: _read_only(path) for path in observed.kernel}
+    mounts[observed.temp] = ("--bind", temp, observed.temp)
     return mounts
 
 
@@ -340,19 +394,12 @@ def _empty(path: str) -> Mount:
     return ("--tmpfs", path)
 
 
-def _hide(path: str, placeholder: str) -> Mount:
+def _hide(path: str, placeholder: str, folders: Collection[str]) -> Mount:
     if placeholder:
         return ("--ro-bind", placeholder, path)
-    if os.path.isdir(path):
+    if path in folders:
         return _empty(path)
     return ("--ro-bind", os.devnull, path)
-
-
-def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
-    """Yield the paths in covered folders that the sandbox itself needs."""
-    for path in (*_find_python_folders(), *filter(os.path.exists, _RUN)):
-        if is_below(path, covered):
-            yield path
 
 
 def _find_python_folders() -> list[str]:

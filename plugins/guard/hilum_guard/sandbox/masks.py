@@ -64,7 +64,7 @@ class Masks:
         Returns:
             Whether this call locked the mask; False if it was locked before, or cannot be.
         """
-        if self._holds(path):
+        if self.holds(path):
             return False
         deadline = time.monotonic() + PUT_TIMEOUT
         with suppress(OSError):
@@ -74,7 +74,7 @@ class Masks:
                 time.sleep(_RETRY_PAUSE)
         return False
 
-    def _holds(self, path: str) -> bool:
+    def holds(self, path: str) -> bool:
         """Return whether the locked mask is still at its path; the user may have removed it."""
         fd = self._fds.get(path)
         if fd is None:

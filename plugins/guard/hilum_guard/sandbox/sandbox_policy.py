@@ -8,8 +8,9 @@ folder, shell start-up files. *Hidden* paths cannot even be read.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,14 +93,16 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
     roots = find_writable(workspace, settings)
     repositories = [folder for folder in map(find_repository, roots) if folder]
     writable = tuple(dict.fromkeys((*roots, *repositories)))
-    candidates = list(_list_candidates(roots, repositories))
+    homes = find_homes()
+    candidates = list(_list_candidates(roots, repositories, homes))
+    inside = tuple(f"{path.rstrip('/')}/" for path in writable)
     # A mount over a link would protect only the link's target.
-    protected = select_unlinked(path for path in candidates if is_below(path, writable))
+    protected = select_unlinked(path for path in candidates if path.startswith(inside))
     unwanted = [path for path in candidates if path.endswith("/commondir")]
     return SandboxPolicy(
         writable=writable,
         protected=tuple(dict.fromkeys(protected)),
-        hidden=tuple(find_hidden(resolve_listed(settings.readable, str(workspace)))),
+        hidden=tuple(find_hidden(resolve_listed(settings.readable, str(workspace)), homes)),
         unwanted=tuple(path for path in unwanted if not os.path.lexists(path)),
         temp=temp,
         network=settings.network == "full",
@@ -108,15 +111,22 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
     )
 
 
-def _list_candidates(roots: Iterable[str], repositories: Iterable[str]) -> Iterator[str]:
+def _list_candidates(
+    roots: Iterable[str], repositories: Iterable[str], homes: Iterable[str]
+) -> Iterator[str]:
     """Yield the paths that should be read-only, whether they exist or not."""
     for root in roots:
         yield os.path.join(root, ".hilum")
         yield from _list_git_paths(os.path.join(root, ".git"))
     for folder in repositories:
         yield from _list_git_paths(folder)
-    for home in find_homes():
-        yield from (os.path.join(home, name) for name in _START_FILES)
+    for home in homes:
+        yield from _list_start_files(home)
+
+
+@functools.lru_cache(maxsize=8)
+def _list_start_files(home: str) -> tuple[str, ...]:
+    return tuple(os.path.join(home, name) for name in _START_FILES)
 
 
 def select_writable(policy: SandboxPolicy, paths: Iterable[str]) -> Iterator[str]:
@@ -141,30 +151,36 @@ def find_homes() -> list[str]:
     return list(dict.fromkeys(map(os.path.realpath, found)))
 
 
-def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
+def find_hidden(shown: Collection[str] = (), homes: Sequence[str] | None = None) -> Iterator[str]:
     """Yield the existing paths with secrets, without links.
 
     Args:
         shown: Resolved paths that the user lets commands read.
+        homes: The result of ``find_homes``, if the caller has called it.
     """
-    homes = find_homes()
+    if homes is None:
+        homes = find_homes()
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
-    paths = list(list_secret_paths(tuple(homes), tuple(configs)))
+    paths = _EXISTING_PATHS.find(list_secret_paths(tuple(homes), tuple(configs)))
     for home in homes:
         paths += _SECRET_FILES.of_home(home)
-    paths += [str(config_folder()), str(data_folder())]
-    for path in dict.fromkeys(resolve_all(_EXISTING_PATHS.find(paths))):
+    paths += _EXISTING_PATHS.find((str(config_folder()), str(data_folder())))
+    for path in dict.fromkeys(resolve_all(paths)):
         if path not in shown:
             yield path
 
 
-def find_masks(roots: Iterable[str]) -> list[str]:
+def find_masks(roots: Iterable[str], is_held: Callable[[str], bool]) -> list[str]:
     """Return the missing or empty paths that must exist so that the sandbox can protect them.
 
     Running programs use these paths: folders of editors and agents, and a repository's hooks and
     configuration. A path with contents is omitted, because it is protected anyway.
+
+    Args:
+        roots: The writable folders.
+        is_held: Returns whether the mask at a path exists and is locked, so that it is omitted, too.
     """
     found = []
     for root in roots:
@@ -172,7 +188,8 @@ def find_masks(roots: Iterable[str]) -> list[str]:
         found += [os.path.join(root, name) for name in MASKED]
         if os.path.isdir(git) and not os.path.islink(git):
             found += [os.path.join(git, name) for name in ("hooks", *MASKED_FILES)]
-    return [path for path in found if not os.path.lexists(path) or is_empty(path)]
+    wanted = [path for path in found if not is_held(path)]
+    return [path for path in wanted if not os.path.lexists(path) or is_empty(path)]
 
 
 def is_empty(path: str) -> bool:

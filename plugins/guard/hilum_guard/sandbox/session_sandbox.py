@@ -37,6 +37,7 @@ from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.sandbox.sockets import find_sockets
 from hilum_guard.sandbox.spares import SparePool, find_limit
 from hilum_guard.settings import GuardSettings
+from hilum_guard.thread_turns import ThreadTurns
 from hilum_guard.watching import recovery
 from hilum_guard.watching.executed_files import MASKED
 from hilum_guard.watching.run_markers import RunMarker
@@ -131,6 +132,7 @@ class Sandbox:
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
         spares: The spare sandboxes; None if there are none.
+        turns: The turns of the threads that judge calls and prepare and check commands.
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class Sandbox:
         )
         self.observer = SandboxObserver()
         self.spares: SparePool | None = None
+        self.turns = ThreadTurns()
         self.protected: tuple[str, ...] = ()
         self.denied: dict[str, str] = {}
         self._note = note
@@ -162,7 +165,7 @@ class Sandbox:
         # Commands may start at the same time: the first command tries the sandbox, and the others
         # wait for the result.
         self._lock = trio.Lock()
-        self._preparing = SharedWork[PreparedCommand]()
+        self._preparing = SharedWork[PreparedCommand](self.turns)
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
         self._mark = RunMarker(self._root)
@@ -252,7 +255,8 @@ class Sandbox:
         )
         if prepared.command is clean:
             return prepared.wrapped
-        return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
+        async with self.turns.take():
+            return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
 
     def _wrap_alike(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, prepared: PreparedCommand
@@ -304,7 +308,7 @@ class Sandbox:
         """
         roots = sandbox_policy.find_writable(self.workspace, self.settings)
         put = []
-        for path in sandbox_policy.find_masks(roots):
+        for path in sandbox_policy.find_masks(roots, self._masks.holds):
             is_file = os.path.basename(path) in sandbox_policy.MASKED_FILES
             if self._masks.put(path, file=is_file):
                 put.append(path)
@@ -436,6 +440,17 @@ class Sandbox:
             self.distrust()
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
+
+    async def prepare_network(self) -> None:
+        """Create the session's loopback ahead of the first command."""
+        if self.settings.network == "full":
+            return
+        # If it cannot be created, the first command tries again and reports why.
+        with suppress(OSError, ToolError):
+            await trio.to_thread.run_sync(self._prepare_network)
+
+    def _prepare_network(self) -> None:
+        self._join_loopback(sandbox_probe.probe())
 
     async def open_listener(self, *, network: bool = False) -> socket.socket:
         """Return a socket on which hilum listens at 127.0.0.1 for the commands of this session.

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 import attrs
 import trio
 
+from hilum_guard.thread_turns import ThreadTurns
+
 Result = TypeVar("Result")
 
 
@@ -29,10 +31,14 @@ class SharedWork(Generic[Result]):
 
     A result is never older than the request for it: whoever asks while the work runs gets the result
     of the next execution.
+
+    Args:
+        turns: The turns that an execution takes; while it waits for its turn, others join it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turns: ThreadTurns) -> None:
         self._lock = trio.Lock()
+        self._turns = turns
         # The executions that have not begun.
         self._waiting: dict[Hashable, _Round[Result]] = {}
 
@@ -56,7 +62,7 @@ class SharedWork(Generic[Result]):
     async def _execute(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
         this = self._waiting[key] = _Round[Result]()
         try:
-            async with self._lock:
+            async with self._lock, self._turns.take():
                 # Whoever asks from here on must not get this result.
                 del self._waiting[key]
                 result = await work()

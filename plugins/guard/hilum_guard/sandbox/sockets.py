@@ -7,8 +7,10 @@ sockets. The sockets in ``/run`` and in temporary folders do not exist in the sa
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
+import re
 import stat
 
 _COVERED = ("/run/", "/var/run/", "/tmp/", "/var/tmp/", "/proc/", "/dev/")
@@ -28,23 +30,32 @@ _KNOWN = (
 )
 
 
+# Names of abstract sockets begin with `@`. Abstract sockets have no file, and belong to a network
+# namespace.
+_PATH = rb" (/[^\n]*)"
+
+
+@functools.lru_cache(maxsize=8)
+def _list_known(home: str) -> tuple[tuple[str, str], ...]:
+    """Return the known patterns, each with the folder above its first wildcard."""
+    patterns = [home + each[1:] if each.startswith("~") else each for each in _KNOWN]
+    return tuple((os.path.dirname(each.partition("*")[0]), each) for each in patterns)
+
+
 def find_sockets() -> list[str]:
     """Return the paths of sockets that a command could connect to. Blocks for about 100 µs."""
     found: dict[str, None] = {}
     try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()
+        with open("/proc/net/unix", "rb", 0) as file:
+            listed = file.read()
     except OSError:
-        lines = []
-    for line in lines:
-        # Names of abstract sockets begin with `@`. Abstract sockets have no file, and belong to a
-        # network namespace.
-        path = line.partition(" /")[2]
-        if path and not f"/{path}".startswith(_COVERED):
-            found[f"/{path}"] = None
-    for pattern in map(os.path.expanduser, _KNOWN):
+        listed = b""
+    for path in map(os.fsdecode, re.findall(_PATH, listed)):
+        if not path.startswith(_COVERED):
+            found[path] = None
+    for folder, pattern in _list_known(os.path.expanduser("~")):
         # Most of these programs are not installed, and `glob` is slow even if it finds nothing.
-        if os.path.isdir(os.path.dirname(pattern.partition("*")[0])):
+        if os.path.isdir(folder):
             found |= dict.fromkeys(glob.glob(pattern))
     sockets = [path for path in found if _is_socket(path) and os.path.realpath(path) == path]
     if os.geteuid() == 0:

@@ -245,7 +245,9 @@ class SparePool:
                 # Spares that have ended in the meantime are built again for the new run.
                 demand.last_used = trio.current_time()
         self._run = run
-        self._delay_building(REQUEST_DELAY_SECONDS)
+        # Without commands, there is nothing to build.
+        if self._demands:
+            self._delay_building(REQUEST_DELAY_SECONDS)
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -283,6 +285,8 @@ class SparePool:
                 else:
                     kept.append(each)
             demand.idle = kept
+        if not self._discarded:
+            return
         async with trio.open_nursery() as nursery:
             while self._discarded:
                 nursery.start_soon(self._discarded.pop().aclose)
@@ -369,16 +373,15 @@ def read_state(template: Command) -> State:
         OSError: The mounts cannot be read.
     """
     paths = {each for each in template.argv if each.startswith("/")}
-    inodes = {path: _read_inode(path) for path in (*paths, template.cwd)}
+    inodes: dict[str, tuple[int, int] | None] = {}
+    for path in (*paths, template.cwd):
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            inodes[path] = None
+        else:
+            inodes[path] = (found.st_dev, found.st_ino)
     return State(inodes, _read_mounts(), os.uname().nodename)
-
-
-def _read_inode(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (found.st_dev, found.st_ino)
 
 
 def _read_mounts() -> bytes:

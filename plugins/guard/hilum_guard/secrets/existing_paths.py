@@ -5,13 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable, Iterator
 
 from hilum_guard.secrets.secret_paths import SETTLED
 
 _Stamp = tuple[int, int, int, int]
-# The list of paths is the same for each command.
-_find_folder = functools.lru_cache(maxsize=4096)(os.path.dirname)
 
 
 class ExistingPaths:
@@ -25,36 +22,52 @@ class ExistingPaths:
     def __init__(self) -> None:
         self._missing: dict[str, tuple[_Stamp, set[str]]] = {}
 
-    def find(self, paths: Iterable[str]) -> Iterator[str]:
-        """Yield the paths that exist, in their order. Blocks.
+    def find(self, paths: tuple[str, ...]) -> list[str]:
+        """Return the paths that exist, in their order. Blocks.
 
         Args:
             paths: Absolute paths.
         """
-        folders: dict[str, set[str] | None] = {}
-        for path in paths:
-            folder = _find_folder(path)
-            if folder not in folders:
-                folders[folder] = self._find_missing(folder)
-            missing = folders[folder]
-            if missing is None or path in missing:
+        seen: dict[str, set[str] | None] = {}
+        found: list[tuple[int, str]] = []
+        for folder, places in _group_by_folder(paths):
+            missing = self._find_missing(folder, seen)
+            if missing is None:
                 continue
-            if os.path.exists(path):
-                yield path
-            elif not os.path.lexists(path):
-                missing.add(path)
+            for path in places.keys() - missing:
+                if os.path.exists(path):
+                    found.append((places[path], path))
+                elif not os.path.lexists(path):
+                    missing.add(path)
+        return [path for _, path in sorted(found)]
 
-    def _find_missing(self, folder: str) -> set[str] | None:
+    def _find_missing(self, folder: str, seen: dict[str, set[str] | None]) -> set[str] | None:
         """Return the paths that a folder is known not to contain.
+
+        Args:
+            folder: The folder.
+            seen: What this method has returned for other folders since the search began.
 
         Returns:
             The paths, to which the caller adds; ``None`` if the folder cannot be reached, so that
             nothing in it can be reached either.
         """
+        if folder not in seen:
+            seen[folder] = self._look(folder, seen)
+        return seen[folder]
+
+    def _look(self, folder: str, seen: dict[str, set[str] | None]) -> set[str] | None:
+        # Most folders of the list do not exist, and their parents have not changed.
+        parent = _find_folder(folder)
+        above = set[str]() if parent == folder else self._find_missing(parent, seen)
+        if above is None or folder in above:
+            return None
         now = time.time_ns()
         try:
             status = os.stat(folder)
         except (OSError, ValueError):  # ValueError: NUL in a path
+            if not os.path.lexists(folder):
+                above.add(folder)
             return None
         # A folder that changed just now may change again without a new change time. A change time
         # in the future is no reason to trust the folder either.
@@ -66,3 +79,16 @@ class ExistingPaths:
             known = (stamp, set())
             self._missing[folder] = known
         return known[1]
+
+
+# The list of paths is the same for each command.
+@functools.lru_cache(maxsize=16)
+def _group_by_folder(paths: tuple[str, ...]) -> tuple[tuple[str, dict[str, int]], ...]:
+    """Return the paths of each folder, with their positions in the list."""
+    groups: dict[str, dict[str, int]] = {}
+    for position, path in enumerate(paths):
+        groups.setdefault(_find_folder(path), {}).setdefault(path, position)
+    return tuple(groups.items())
+
+
+_find_folder = functools.lru_cache(maxsize=4096)(os.path.dirname)

@@ -158,6 +158,8 @@ class SecretFiles:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
         self._searches: dict[str, _Search] = {}
+        # For each home folder and each folder in it: what it contained, and what of that matters.
+        self._in_homes: dict[tuple[str, str], tuple[Listed, Listed]] = {}
 
     def of_home(self, home: str) -> Iterator[str]:
         """Yield the files in a home folder's dot-folders that only the user may read. Blocks."""
@@ -167,20 +169,35 @@ class SecretFiles:
             if not waiting:
                 return
             folder, depth = waiting.pop()
-            folders, files = self._look(folder)
+            folders, files = self._look_in_home(home, folder)
             for path in files:
-                inner = path[len(home) + 1 :]
-                if not inner.startswith(".") or inner.casefold() in _START_FILES:
-                    continue
                 if _is_private(path):
                     found += 1
                     yield path
             if found > MAX_FILES or depth >= MAX_DEPTH:
                 continue
-            for path in folders:
-                inner = path[len(home) + 1 :]
-                if inner.startswith(".") and inner not in _PASSED_OVER:
-                    waiting.append((path, depth + 1))
+            waiting += [(path, depth + 1) for path in folders]
+
+    def _look_in_home(self, home: str, folder: str) -> Listed:
+        """Return a folder's subfolders to search, and the files in it that may be secret."""
+        listed = self._look(folder)
+        known = self._in_homes.get((home, folder))
+        # `_look` returns the same object for a folder that has not changed.
+        if known is None or known[0] is not listed:
+            start = len(home) + 1
+            folders = [
+                path
+                for path in listed[0]
+                if path[start:].startswith(".") and path[start:] not in _PASSED_OVER
+            ]
+            files = [
+                path
+                for path in listed[1]
+                if path[start:].startswith(".") and path[start:].casefold() not in _START_FILES
+            ]
+            known = listed, (tuple(folders), tuple(files))
+            self._in_homes[home, folder] = known
+        return known[1]
 
     def of_workspace(self, root: str, scanned: ScannedFolders | None = None) -> Iterator[str]:
         """Yield the workspace files that are named like secrets, and hard links to them. Blocks.

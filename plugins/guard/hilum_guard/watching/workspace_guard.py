@@ -31,6 +31,7 @@ from hilum.events import CallDone
 
 from hilum_guard.file_names import is_below, printable
 from hilum_guard.sandbox.session_sandbox import BACKGROUND, Sandbox
+from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.watching.folder_scan import MAX_FOLDERS
 from hilum_guard.watching.quarantine import UNATTRIBUTED
 from hilum_guard.watching.sandbox_observer import SandboxObserver
@@ -79,6 +80,7 @@ class WorkspaceGuard(SandboxObserver):
         # Paths that a file tool writes if the user approves, by agent and call.
         self._expected: dict[tuple[str, str], tuple[str, ...]] = {}
         self._follows = False
+        self._checking = SharedWork[None](box.turns)
         # Sentences that the model reads with the next result.
         self._unread: list[str] = []
         self._unread_losses: list[str] = []
@@ -245,7 +247,8 @@ class WorkspaceGuard(SandboxObserver):
                 await trio.to_thread.run_sync(self._box.watch.accept, path)
         if self._box.watch.dirty:
             try:
-                self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
+                # Commands that end while a check runs share the next one.
+                await self._checking.run("check", self._check)
             except Exception as error:
                 # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
@@ -264,6 +267,9 @@ class WorkspaceGuard(SandboxObserver):
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
+
+    async def _check(self) -> None:
+        self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
 
     def _add_undone(self, agent: Agent, result: ToolResult, sentences: Sequence[str]) -> ToolResult:
         """Return a result with notes on what was undone; a call that may have done it fails."""
