@@ -11,10 +11,29 @@ from hilum_guard.small_files import read_small_file
 
 MAX_INDEX = 20_000_000
 """Maximum size of a Git index to read, in bytes."""
-# Files that are written later may be the work of an agent of this process.
-_STARTED = time.time()
+_IMPORTED = time.time()
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/", f"{tempfile.gettempdir()}/")
+
+
+@lru_cache(2)
+def _find_start(process: int) -> float:
+    """Return when this process started: later files may be the work of one of its agents.
+
+    This module is imported only when the first command is judged, which may be after the first file
+    has been written; and a process that a fork server starts has it from the start.
+
+    Args:
+        process: The identifier of this process, which is another one after a fork.
+    """
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            # The name of the program, in parentheses, may contain spaces (proc_pid_stat(5)).
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):  # there is no /proc
+        return _IMPORTED
+    return time.time() - age
 
 
 def is_new_file(path: str, root: str) -> bool:
@@ -27,7 +46,7 @@ def is_new_file(path: str, root: str) -> bool:
         root: The root of the workspace.
     """
     try:
-        if os.stat(path).st_mtime >= _STARTED:
+        if os.stat(path).st_mtime >= _find_start(os.getpid()):
             return True
     except OSError:
         return False
@@ -45,7 +64,7 @@ def is_written_file(path: str, root: str) -> bool:
         root: The root of the workspace.
     """
     try:
-        if os.stat(path).st_mtime >= _STARTED:
+        if os.stat(path).st_mtime >= _find_start(os.getpid()):
             return True
     except OSError:
         return False

@@ -163,7 +163,10 @@ def _read_loaded(reader: ShellReader, command: ParsedCommand, name: str, before:
     if not loaded.paths:
         return
     reader.commands[before] = attrs.evolve(reader.commands[before], loaded=loaded.paths)
+    first = len(reader.commands)
     started_commands.read_loaded_files(reader, command, name, loaded.paths)
+    for number in range(first, len(reader.commands)):
+        reader.commands[number] = attrs.evolve(reader.commands[number], in_file=True)
 
 
 def _read_git_program(reader: ShellReader, command: ParsedCommand, name: str) -> None:

@@ -451,8 +451,8 @@ class _Module:
                     if each.arg == name:
                         values += module._evaluate(each.value, depth)
             defaults = definition.args.defaults
-            for each, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
-                if each == name:
+            for other, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+                if other == name:
                     values += self._evaluate(default, depth)
         if not values:
             values = self._evaluate_fixture(name, depth)

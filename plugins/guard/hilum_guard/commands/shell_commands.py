@@ -59,6 +59,7 @@ class ParsedCommand:
         environment: The variables that the text sets for the command, and that decide what Git,
             editors, interpreters or `make` run, with their values.
         loaded: The new files that the command loads without naming them.
+        in_file: Whether the command is in a file that a program loads.
     """
 
     words: tuple[Word, ...]
@@ -75,6 +76,7 @@ class ParsedCommand:
     runners: tuple[tuple[str, ...], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     loaded: tuple[str, ...] = ()
+    in_file: bool = False
 
     @property
     def cwd(self) -> str | None:
