@@ -219,6 +219,27 @@ def test_files_that_modules_write_are_judged(command: str, project: Path) -> Non
     assert judge_command("deny create other/**", command, project) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "command"),
+    [
+        ("setup.py", "import os\nos.system('git commit')\n", "pip install -e ."),
+        ("setup.py", "import os\nos.system('git commit')\n", "uv pip install ."),
+        ("setup.py", "import os\nos.system('git commit')\n", "python3 -m build"),
+        ("vitest.config.js", "require('child_process').execSync('git commit')\n", "npx vitest"),
+    ],
+)
+def test_files_that_tools_load_by_name_are_read(
+    name: str, code: str, command: str, own: Path
+) -> None:
+    put(own, name, code)
+    try:
+        assert judge_command(COMMIT, command, own) == "deny"
+        assert judge_command(COMMIT, "pip install requests", own) == ""
+    finally:
+        (own / name).unlink()
+    assert judge_command(COMMIT, command, own) == ""
+
+
 def test_a_test_may_write_into_its_own_folder(own: Path) -> None:
     text = "def test(tmp_path):\n    (tmp_path / 'lib' / 'a.py').write_text(f'{1}')\n"
     put(own, "tests/test_new.py", text)

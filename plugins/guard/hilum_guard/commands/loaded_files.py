@@ -29,6 +29,7 @@ _NODE = frozenset("node nodejs bun deno tsx ts-node jest vitest mocha ava tap".s
 _NODE_TESTS = frozenset("jest vitest mocha ava tap".split())
 _PYTESTS = frozenset(("pytest", "py.test"))
 # Programs and modules whose operands may be Python files, or modules as in `app:main`.
+_INSTALLERS = frozenset("pip pip3 uv build".split())
 _LOADERS = frozenset(
     """coverage cprofile profile pdb ipdb trace doctest runpy timeit debugpy kernprof scalene
     viztracer pyinstrument streamlit fastapi flask uvicorn gunicorn hypercorn daphne celery locust
@@ -111,7 +112,8 @@ def find_loaded(
     """
     is_python = _PYTHON.fullmatch(name) is not None
     is_tester = name in _PYTESTS or name == "unittest"
-    if not (is_python or is_tester or name in _LOADERS or name in _NODE):
+    is_loader = name in _LOADERS or name in _INSTALLERS
+    if not (is_python or is_tester or is_loader or name in _NODE):
         return Loaded()
     paths: dict[str, None] = {}
     unread: dict[str, None] = {}
@@ -123,6 +125,8 @@ def find_loaded(
             search.read_node(name, words[1:], stdin)
         elif is_python:
             search.read_python(words[1:], stdin, fed)
+        elif name in _INSTALLERS:
+            search.read_installer(name, words[1:])
         else:
             search.read_tester(name, words[1:])
         paths.update(dict.fromkeys(search.new))
@@ -226,6 +230,17 @@ class _Search:
             self._read_unittest(arguments)
         else:
             self._read_loader(arguments)
+        self._drain()
+
+    def read_installer(self, name: str, arguments: Sequence[str]) -> None:
+        """Follow the `setup.py` that pip runs to install a folder."""
+        if name != "build" and not {"install", "wheel", "build", "sync", "run"} & set(arguments):
+            return
+        for word in (".", *arguments) if name in ("build", "uv") else arguments:
+            # `-e ./package[extra]`
+            path = self._absolute(re.sub(r"\[[^\]]*\]$", "", word))
+            if "setup.py" in self._list(path):
+                self._add(os.path.join(path, "setup.py"), (path,))
         self._drain()
 
     def _read_pytest(self, arguments: Sequence[str]) -> None:
@@ -436,6 +451,12 @@ class _Search:
                 self._waiting.append((path, ()))
             else:
                 self._add_script(f"./{word}" if not word.startswith("/") else word, self._cwd)
+        for name in self._list(self._cwd) if is_tester else ():
+            if re.fullmatch(
+                r"(?:jest|vitest|vite|ava|babel)\.(?:config|setup)\.[cm]?[jt]s|\.mocharc\.c?js",
+                name,
+            ):
+                self._add(os.path.join(self._cwd, name), ())
         if is_tester and not any(os.path.exists(self._absolute(word)) for word in named):
             self._add_tests_of_scripts(self._cwd)
         self._drain()
