@@ -72,6 +72,10 @@ name without an action stands for the whole command. Only the names are read.
 """
 
 
+_HEADER = re.compile(r"\[(.*)\]")
+_PAIR = re.compile(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)")
+
+
 class EntryPoint(NamedTuple):
     """A name that a distribution declares, with its object (``module`` or ``module:attribute``)."""
 
@@ -108,7 +112,7 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     for folder, text in _declared(tuple(sys.path)):
         distribution, _, version = folder.removesuffix(".dist-info").partition("-")
         distribution = distribution.replace("_", "-")
-        for name, target in _entries(text, group):
+        for name, target in _entries(text).get(group, ()):
             point = EntryPoint(name, target, distribution, version)
             # `hilum --help` and `hilum plugins` print these texts; with control characters, a
             # distribution could forge lines.
@@ -119,17 +123,22 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     return dict(sorted(ordered.items()))
 
 
-def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and target of each entry point of a group in an ``entry_points.txt``."""
-    section = ""
+@functools.cache
+def _entries(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the names and targets of the entry points in an ``entry_points.txt``, by group."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    section = found.setdefault("", [])
     for line in text.splitlines():
-        header = re.match(r"\[(.*)\]", line.strip())
-        if header:
-            section = header[1]
-        elif section == group:
-            pair = re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)
+        stripped = line.strip()
+        if stripped.startswith("["):
+            header = _HEADER.match(stripped)
+            if header:
+                section = found.setdefault(header[1], [])
+        elif "=" in stripped:
+            pair = _PAIR.match(line)
             if pair:
-                yield pair[1], pair[2]
+                section.append((pair[1], pair[2]))
+    return found
 
 
 def _after_standard(point: EntryPoint) -> bool:
