@@ -110,7 +110,7 @@ class CodeWatch:
                 return
         events = inotify.Inotify()
         try:
-            for folder in {os.path.dirname(path) for path in self._stamps} | {*self._outermost}:
+            for folder in {os.path.dirname(path) for path in self._stamps} | {*self._stamps}:
                 if os.path.isdir(folder):
                     events.add_watch(folder, _CHANGES | inotify.ONLYDIR)
         except OSError:
