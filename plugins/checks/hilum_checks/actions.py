@@ -114,7 +114,7 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
         return _read_option(verb, clause, scope)
     if (
         verb in _BRANCH_VERBS
-        and clause.places == {"to"}
+        and (clause.places == {"to"} or _is_commit_in_branch(verb, clause))
         and (clause.names or clause.branches or clause.kinds)
     ):
         return _read_branches(verb, clause)
@@ -278,9 +278,14 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
         names += _SHARED_BRANCHES
         clause = attrs.evolve(clause, kinds=[])
     known = "branch|changes|file|remote|it"
-    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
+    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to|in"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(dict.fromkeys(names)))
+
+
+def _is_commit_in_branch(verb: str, clause: Clause) -> bool:
+    """Return whether a clause says "commit in `main`", and does not name a folder."""
+    return verb == "commit" and clause.places == {"in"} and not clause.names
 
 
 # `*.key`, `.DS_Store`, `.venv/`.
