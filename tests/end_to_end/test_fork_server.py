@@ -16,6 +16,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -477,21 +478,20 @@ def test_connections_without_a_request_delay_nobody(cli, forks):
 
 async def test_clients_that_do_not_begin_delay_nobody(cli, forks, wait_until):
     argv = [sys.executable, "-c", WAITING_CLIENT]
-    with ExitStack() as stack:
-        clients = []
+    async with trio.open_nursery() as nursery:
         for _ in range(3):
-            client = stack.enter_context(
-                subprocess.Popen(
-                    argv, env=cli.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-                )
+            start = partial(
+                trio.run_process,
+                argv,
+                env=cli.env,
+                stdin=subprocess.PIPE,
+                capture_stdout=True,
+                check=False,
             )
-            stack.callback(client.kill)
-            assert client.stdout is not None
-            assert client.stdout.readline() == "ok\n"
-            clients.append(client)
+            await nursery.start(start)
+        await wait_until(lambda: len(forks.children) == 3)
         assert run(cli, "--version").stderr == ""
-        for client in clients:
-            client.kill()
+        nursery.cancel_scope.cancel()
     await wait_until(lambda: not forks.children)
 
 
@@ -577,6 +577,8 @@ async def test_stop_waits_for_the_processes_of_the_server(cli, forks, wait_until
             await stop.stdout.aclose()
             assert gone(server)
             assert gone(fork)
+            # It stopped with its fork, as a shell would expect.
+            process.send_signal(signal.SIGCONT)
             await process.wait()
 
 
