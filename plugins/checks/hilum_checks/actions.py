@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from hilum_checks import answer_forms, quoted_names
+from hilum_checks import WORKSPACE, answer_forms, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.code_names import SCRIPTS, code_expression, is_code, keyword_files
@@ -34,8 +34,6 @@ from hilum_checks.model import (
 )
 from hilum_checks.secret_texts import read_secrets
 from hilum_checks.sentences import Token
-
-WORKSPACE = PurePosixPath(".")
 
 
 @attrs.frozen
@@ -183,8 +181,11 @@ def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     is_opened = bool(clause.verbs) and {"open", "create", "submit"}.issuperset(clause.verbs)
     if not (is_plain and is_opened and "drafts" in clause.nouns):
         return None
-    create = v.PULL_REQUEST[0]
-    return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
+    opening = (*v.OPEN_PULL_REQUEST, *v.OPEN_MERGE_REQUEST)
+    drafts = [(*words, "--draft") for words in opening]
+    # The option `-d` of `glab` means a description.
+    drafts += [(*words, "-d") for words in v.OPEN_PULL_REQUEST]
+    return Commands(opening, unless=tuple(drafts))
 
 
 def read_base(tokens: Sequence[Token]) -> Commands | None:
@@ -900,7 +901,7 @@ PLAIN_ACTIONS = (
     Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
-    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
+    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS, skips_hooks=True)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
     Plain("run|use|", "destructive", "commands|git", Commands(v.DESTRUCTIVE_GIT)),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_checks import quoted_names
-from hilum_checks.actions import TEXTS, WORKSPACE, Scope, patterns_of
+from hilum_checks import WORKSPACE, quoted_names
+from hilum_checks.actions import TEXTS, Scope, patterns_of
 from hilum_checks.label_scopes import narrow_to_language
 from hilum_checks.model import WRITES, Accompanied, Paths, Preceded
 from hilum_checks.preceding import read_needed

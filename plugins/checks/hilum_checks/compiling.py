@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from hilum_checks import WORKSPACE
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     Check,
@@ -22,7 +23,6 @@ from hilum_checks.model import (
     Effect,
 )
 
-WORKSPACE = PurePosixPath(".")
 MAX_LENGTH = 2_000
 
 

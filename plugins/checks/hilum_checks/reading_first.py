@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_checks import quoted_names
-from hilum_checks.actions import WORKSPACE, Scope, patterns_of
+from hilum_checks import WORKSPACE, quoted_names
+from hilum_checks.actions import Scope, patterns_of
 from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import READS, WRITES, Paths, ReadFirst
 from hilum_checks.sentences import Token

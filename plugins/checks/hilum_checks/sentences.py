@@ -596,6 +596,8 @@ def _tokenize(text: str, names: list[str]) -> list[Token]:
         elif found["number"]:
             unit, position = _find_unit(found)
             limit = found["number"].replace(",", "")
+            if _BELOW.search(text, 0, found.start()):
+                limit = str(max(int(limit) - 1, 0))
             tokens.append(Token("length" if unit else UNREADABLE, unit, limit))
         elif found["han"]:
             tokens += _segment(found["han"])
@@ -603,6 +605,10 @@ def _tokenize(text: str, names: list[str]) -> list[Token]:
             role = UNREADABLE if kind == "other" else kind
             tokens.append(Token(role, found[0].strip(), found[0].strip()))
     return tokens + _look_up(words)
+
+
+# Words before a number that is itself too many: "under 72 characters".
+_BELOW = re.compile(r"(?:\b(?:under|below|(?:less|fewer|shorter) than)|少于|低于|小于|短于)\s*\Z")
 
 
 def _find_unit(found: re.Match[str]) -> tuple[str, int]:
