@@ -97,9 +97,9 @@ def _parse(argv: list[str]) -> Namespace:
 
 
 def _parse_serve(argv: list[str]) -> Namespace:
-    """Parse the arguments of the server's process, which only ``_serve_words`` writes."""
+    """Parse the arguments of the server's process, which only hilum starts."""
     parser = Parser("hilum fork-server serve")
-    parser.add_argument("--idle-minutes", type=float)
+    parser.add_argument("--idle-minutes", type=float, default=IDLE_MINUTES)
     # A server that starts again because files changed while it started.
     parser.add_argument("--again", action="store_true")
     # The descriptor of the lock, which a server keeps while it starts again.
