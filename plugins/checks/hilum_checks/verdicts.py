@@ -75,7 +75,8 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Messages: "Write another text.",
     ReadFirst: "Read that file first; then this call is allowed.",
     Accompanied: "Make the change that belongs to it first.",
-    Preceded: "Run the required command first, as a call of its own, until it succeeds.",
+    Preceded: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
+    " this one, with nothing between them that writes files.",
 }
 
 
@@ -110,7 +111,7 @@ def judge(
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
         if isinstance(constraint, Preceded | Accompanied):
-            if constraint.before is None or not _must_wait(constraint, history, root):
+            if constraint.before is None or not _must_wait(constraint, history, facts):
                 continue
             kind: type[Any] = type(constraint)
             constraint = constraint.before
@@ -147,13 +148,11 @@ def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
     return _NEXT_STEPS[kind]
 
 
-def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
+def _must_wait(
+    constraint: Preceded | Accompanied, history: CallHistory | None, facts: CallFacts
+) -> bool:
     """Return whether something must be done before other commands may run."""
-    if history is None:
-        return True
-    if isinstance(constraint, Accompanied) or constraint.changed is not None:
-        return history.is_due(constraint, root)
-    return not history.has_succeeded(constraint.needed)
+    return history is None or history.must_wait(constraint, facts)
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
