@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from compiled_files import compile_share
 from warm_start import WarmStarter, python_environment
 
 pytest_plugins = ["hilum.testing", "span_check"]
@@ -67,9 +68,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generate new random examples with ``--all``."""
+    """Generate new random examples with ``--all``; compile what this process is to import."""
     if config.getoption("--all"):
         hypothesis.settings.load_profile("all")
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        number = int(worker["workerid"].removeprefix("gw"))
+        compile_share(config, number, worker["workercount"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -109,6 +114,11 @@ def _is_sampled_by_file(marker: pytest.Mark) -> bool:
     return bool(marker.kwargs.get("of") == "file")
 
 
+def pytest_collection() -> None:
+    """Keep the garbage collector from examining what is collected while it grows."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from examining all collected tests again and again.
 
@@ -116,6 +126,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -95,6 +95,7 @@ _HOMES = {
         "rewind",
     ),
     "workspace_files": ("WorkspaceFiles", "find_branch"),
+    "plugins": ("rehearse_loading",),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",

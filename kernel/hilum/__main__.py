@@ -198,7 +198,7 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
         if point.name in _LARGE:
             # Loading modules creates no garbage, so garbage collection would only delay the first
             # request, or the response to the first key, by 15 ms.
-            gc.set_threshold(100_000, 20, 20)
+            gc.set_threshold(1_000_000, 20, 20)
             from hilum.module_archive import use_archive  # other commands load few modules
 
             use_archive(point.name)

@@ -72,6 +72,10 @@ name without an action stands for the whole command. Only the names are read.
 """
 
 
+_HEADER = re.compile(r"\[(.*)\]")
+_PAIR = re.compile(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)")
+
+
 class EntryPoint(NamedTuple):
     """A name that a distribution declares, with its object (``module`` or ``module:attribute``)."""
 
@@ -105,31 +109,50 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     # The path is an argument, so that the cache does not outlive a change of sys.path.
-    for folder, text in _declared(tuple(sys.path)):
-        distribution, _, version = folder.removesuffix(".dist-info").partition("-")
-        distribution = distribution.replace("_", "-")
-        for name, target in _entries(text, group):
-            point = EntryPoint(name, target, distribution, version)
-            # `hilum --help` and `hilum plugins` print these texts; with control characters, a
-            # distribution could forge lines.
-            if "".join(point).isprintable():
-                same_name = found.setdefault(normal(name), {})
-                same_name.setdefault(normal(distribution), point)
+    # The path is an argument, so that the cache does not outlive a change of sys.path.
+    for point in _declared_points(tuple(sys.path), group):
+        same_name = found.setdefault(normal(point.name), {})
+        same_name.setdefault(normal(point.distribution), point)
     ordered = {name: sorted(points.values(), key=_after_standard) for name, points in found.items()}
     return dict(sorted(ordered.items()))
 
 
-def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and target of each entry point of a group in an ``entry_points.txt``."""
-    section = ""
+@functools.cache
+def _declared_points(path: tuple[str, ...], group: str) -> list[EntryPoint]:
+    """Return the entry points of a group in the order of ``path``. Cached.
+
+    A session asks for the same groups again and again, and reading the texts of all distributions
+    takes longer than anything else that opens one.
+    """
+    points = []
+    for folder, text in _declared(path):
+        distribution, _, version = folder.removesuffix(".dist-info").partition("-")
+        distribution = distribution.replace("_", "-")
+        for name, target in _entries(text).get(group, ()):
+            point = EntryPoint(name, target, distribution, version)
+            # `hilum --help` and `hilum plugins` print these texts; with control characters, a
+            # distribution could forge lines.
+            if "".join(point).isprintable():
+                points.append(point)
+    return points
+
+
+@functools.cache
+def _entries(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the names and targets of the entry points in an ``entry_points.txt``, by group."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    section = found.setdefault("", [])
     for line in text.splitlines():
-        header = re.match(r"\[(.*)\]", line.strip())
-        if header:
-            section = header[1]
-        elif section == group:
-            pair = re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)
+        stripped = line.strip()
+        if stripped.startswith("["):
+            header = _HEADER.match(stripped)
+            if header:
+                section = found.setdefault(header[1], [])
+        elif "=" in stripped:
+            pair = _PAIR.match(line)
             if pair:
-                yield pair[1], pair[2]
+                section.append((pair[1], pair[2]))
+    return found
 
 
 def _after_standard(point: EntryPoint) -> bool:

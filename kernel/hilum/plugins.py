@@ -35,7 +35,7 @@ from hilum.extras import missing_extras
 from hilum.hooks import ALL_GATES, Mistake, Observer, PluginFailure, Spec, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import as_plugin, check_file, is_file, load_file, names_in
-from hilum.settings import KernelSettings, PluginSettings, sections_of, use_environment
+from hilum.settings import KernelSettings, PluginSettings, load, sections_of, use_environment
 from hilum.tools import Tool
 
 
@@ -500,6 +500,21 @@ class Host:
         for plugin in self._ready():
             found += sections_of(plugin.module)
         return found
+
+
+def rehearse_loading(environ: Mapping[str, str]) -> None:
+    """Find, import and register the installed plugins as a kernel does, without a kernel.
+
+    A process that is going to open a kernel may thereby do in advance what needs no settings.
+
+    Args:
+        environ: The environment that the plugins see.
+    """
+    host = Host(lambda _: None, [], environ)
+    host.find(None, KernelSettings().plugins)
+    with use_environment(environ):
+        host.load()
+    load(host.sections(), environ=environ, known=host.absent(), strict=False)
 
 
 def _same(one: Plugin, other: Plugin) -> bool:

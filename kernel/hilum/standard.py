@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import trio
 
+from hilum import sharing
 from hilum.discovery import all_entry_points, normal
 from hilum.errors import E_BUSY, E_NO_MODEL, StoreError, UsageError
 from hilum.events import PluginFault
@@ -26,7 +27,6 @@ from hilum.kernel import Kernel, open_kernel
 from hilum.processes import CommandError
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, parse_pair, use_environment
-from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.store import LAST, SessionBusy, Store, find_session, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
@@ -196,7 +196,7 @@ async def open_standard_session(
                 session = await stack.enter_async_context(opening())
             else:
                 session = await _open_shared(stack, kernel, identity, opening)
-            if isinstance(session, JoinedSession):
+            if share and isinstance(session, sharing.JoinedSession):
                 session.set(mode=mode, model=model if model and has_key else None, approve=approve)
                 yield session
                 return
@@ -246,14 +246,14 @@ async def _open_shared(
             holder = error.holder if isinstance(error, SessionBusy) else None
             if holder is not None and holder.host != socket.gethostname():
                 raise
-            joined = await stack.enter_async_context(join_session(kernel, identity))
+            joined = await stack.enter_async_context(sharing.join_session(kernel, identity))
             if joined is not None:
                 return joined
             # The owner does not share the session yet, or is closing it.
             if trio.current_time() > end:
                 raise
         else:
-            await stack.enter_async_context(share_session(session))
+            await stack.enter_async_context(sharing.share_session(session))
             return session
         await trio.sleep(0.1)
 

@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,11 +56,24 @@ class Server:
         assert done.returncode == 0, done.stderr
         return self.pid
 
+    def _list_children(self) -> dict[int, int]:
+        """Return the process group of each child."""
+        pid = self.pid
+        found = {}
+        for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                found[int(word)] = os.getpgid(int(word))
+        return found
+
     @property
     def children(self) -> list[int]:
-        """The forked processes."""
-        pid = self.pid
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        """The forked processes that have taken over a start."""
+        return [process for process, group in self._list_children().items() if group == process]
+
+    @property
+    def waiting(self) -> list[int]:
+        """The process that was forked ahead; empty if there is none."""
+        return [process for process, group in self._list_children().items() if group != process]
 
 
 @pytest.fixture(scope="module")
@@ -201,12 +215,40 @@ async def test_a_killed_server_takes_its_forks_with_it(cli, forks, wait_until, g
         with trio.fail_after(60):
             await began.wait()
             (fork,) = forks.children
+            await wait_until(lambda: forks.waiting)
+            (waiting,) = forks.waiting
             os.kill(forks.pid, signal.SIGKILL)
             assert await process.wait() == 128 + signal.SIGTERM
             await process.stderr.aclose()
-    await wait_until(lambda: gone(fork))
+    await wait_until(lambda: gone(fork) and gone(waiting))
     # What the killed server left does not prevent a start.
     assert run(cli, "--version").stderr == ""
+
+
+async def test_a_start_is_taken_over_by_the_process_that_was_forked_ahead(cli, forks, wait_until):
+    await wait_until(lambda: forks.waiting)
+    waiting = forks.waiting
+    seen = []
+
+    async def answer(_request: object) -> object:
+        seen.extend(forks.children)
+        return "Done."
+
+    async with cli.model(answer):
+        done = await trio.to_thread.run_sync(lambda: run(cli, "run", "Work."))
+    assert done.returncode == 0, done.stderr
+    assert "not used" not in done.stderr
+    assert seen == waiting
+    # Another one is forked for the next start.
+    await wait_until(lambda: forks.waiting)
+    assert forks.waiting != waiting
+
+
+async def test_a_killed_process_that_was_forked_ahead_is_no_obstacle(cli, forks, wait_until):
+    await wait_until(lambda: forks.waiting)
+    os.kill(forks.waiting[0], signal.SIGKILL)
+    done = run(cli, "--version")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_changed_packages_end_the_server_which_starts_again(cli, forks):

@@ -375,8 +375,9 @@ def _import_hilum() -> None:
     packages = [name.replace("-", "_") for name in names if name.startswith("hilum-")]
     for name in sorted({"hilum", *packages} - _NOT_IMPORTED):
         package = importlib.import_module(name)
-        # Few tests need what these two import (the MCP SDK and Playwright), which takes seconds.
-        if name in ("hilum_browser", "hilum_mcp"):
+        # Few tests need what these import (Playwright, SciPy and the MCP SDK), which takes seconds,
+        # and makes each fork slower.
+        if name in ("hilum_browser", "hilum_eval", "hilum_mcp"):
             continue
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not any(part in module.name for part in ("testing", "demo_project", "__main__")):

@@ -32,6 +32,7 @@ from hilum_checks.model import (
     Paths,
     Tools,
 )
+from hilum_checks.secret_texts import read_secrets
 from hilum_checks.sentences import Token
 
 WORKSPACE = PurePosixPath(".")
@@ -65,6 +66,10 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
     # "Commit or push to `main`": both verbs have the same object.
     for clause in clauses:
         for verb in clause.verbs or [""]:
+            secrets = read_secrets(verb, clause)
+            if secrets:
+                constraints += secrets
+                continue
             found = _read_action(verb, clause, effect, scope)
             # A rule is enforced as a whole or not at all; otherwise its summary would be wrong.
             if found is None:
@@ -88,7 +93,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "other|file|folder|file kind|snapshots|lock files|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|migrations|snapshots|lock files|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -98,14 +103,20 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
     for noun, read in _SUBJECTS.items():
         if noun in clause.nouns:
             return read(verb, clause)
-    if any(map(TRAILER.fullmatch, clause.names)):
+    if any(TRAILER.search(name) for name in clause.names):
         return read_unwanted_message(verb, clause)
+    if "bare" in clause.nouns and clause.names == ["except"]:
+        clause = attrs.evolve(clause, names=["except:"])
     code = read_code(verb, clause, scope)
     if code:
         return code
     if clause.scopes:
         return _read_option(verb, clause, scope)
-    if verb in _BRANCH_VERBS and clause.places == {"to"} and (clause.names or clause.branches):
+    if (
+        verb in _BRANCH_VERBS
+        and clause.places == {"to"}
+        and (clause.names or clause.branches or clause.kinds)
+    ):
         return _read_branches(verb, clause)
     if not clause.names:
         return _read_plain(verb, clause, effect, scope)
@@ -121,6 +132,8 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
+        return read_command_names(clause.names, scope, used=True)
+    if verb in ("commit", "push") and v.OPTIONS.issuperset(clause.names):
         return read_command_names(clause.names, scope, used=True)
     if verb in ("commit", "stage"):
         return _read_commit_of_files(clause, scope)
@@ -140,7 +153,8 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
 
 def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
     """Read "commits must be signed off": every commit needs the option ``--signoff``."""
-    clauses = read_clauses(tokens)
+    # "Commits must be GPG-signed and include a sign-off": a key cannot be seen in a command.
+    clauses = read_clauses([token for token in tokens if token.text != "gpg-signed"])
     if len(clauses) != 1:
         return None
     clause = clauses[0]
@@ -150,6 +164,7 @@ def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
     is_plain = clause.has_only(
         "names", nouns="signed-off|message|trailer|option", places="with|to|in"
     )
+    clause = attrs.evolve(clause, verbs=list(dict.fromkeys(clause.verbs)))
     is_about = "commit" in clause.verbs or "message" in clause.nouns
     if not (is_plain and is_about and {"commit", "contain", "use", "add"}.issuperset(clause.verbs)):
         return None
@@ -160,7 +175,8 @@ def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
 def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "always open pull requests as drafts"."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or not (scope.binding or scope.hard):
+    is_order = bool(tokens) and tokens[0].role == "verb"
+    if len(clauses) != 1 or not (scope.binding or scope.hard or is_order):
         return None
     clause = clauses[0]
     is_plain = clause.has_only(nouns="pull request|drafts|new", places="in")
@@ -169,6 +185,53 @@ def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
         return None
     create = v.PULL_REQUEST[0]
     return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
+
+
+def read_base(tokens: Sequence[Token]) -> Commands | None:
+    """Read "pull requests must target ⟦0⟧": no pull request may name another base."""
+    names = [token.word for token in tokens if token.role in ("name", "branch")]
+    texts = {token.text for token in tokens if token.role not in ("name", "branch", "join")}
+    nouns = {token.word for token in tokens if token.role == "noun"}
+    is_about = "pull request" in nouns and bool(texts & {"target", "against", "into"})
+    if not is_about or len(names) != 1 or not texts <= _BASE_WORDS:
+        return None
+    if not _BRANCH_NAME.fullmatch(names[0]):
+        return None
+    patterns = tuple((*v.PULL_REQUEST[0], option) for option in ("--base", "-B"))
+    return Commands(patterns, unless=tuple((*words, names[0]) for words in patterns))
+
+
+_BASE_WORDS = frozenset(
+    """
+    must should target against into to all open create submit feature pr prs pull request pull requests
+    branch always the new topic
+    """.split()
+) | {"pull request", "pull requests"}
+
+
+def read_approval(tokens: Sequence[Token]) -> Commands | None:
+    """Read "never approve pull requests"."""
+    is_plain = {token.word for token in tokens} <= {"pull request", "it", "own", "filler"}
+    is_about = any(token.word == "pull request" for token in tokens)
+    return Commands(v.APPROVE) if is_plain and is_about else None
+
+
+def read_required_text(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read "every new ⟦0⟧ file must start with ⟦1⟧"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    names = [*clause.names, *clause.scopes]
+    is_plain = clause.has_only("names", "scopes", nouns="file|new|source", places="with|in")
+    if not is_plain or len(names) != 2 or clause.verbs not in (["start"], ["contain"]):
+        return None
+    is_pattern = re.fullmatch(r"\*\.[a-z]{1,5}", names[0]) is not None
+    if not is_pattern or not re.search(r"\W", names[1]) or quoted_names.is_path(names[1]):
+        return None
+    text = re.escape(names[1]).replace(r"\ ", r"\s+")
+    start = r"\A(?:#![^\n]*\n)?\s*" if clause.verbs == ["start"] else ""
+    return Content(f"{start}{text}", tuple(patterns_of(names[:1], scope)), wanted=True)
 
 
 _SWITCH = ("git", "switch", "-c")
@@ -199,6 +262,9 @@ _BRANCH_FOLDER = re.compile(
 )
 
 
+_SHARED_BRANCHES = ("main", "master", "develop", "dev", "trunk", "release/*")
+
+
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     if verb == "push" and names == ["upstream"]:
@@ -207,10 +273,14 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
     # `OWNER/NAME` is a repository.
     are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
     is_sure = is_sure and (are_folders or "branch" in clause.nouns)
+    # "Never force-push to shared branches": at least to these.
+    if clause.kinds == ["shared"] and "branch" in clause.nouns:
+        names += _SHARED_BRANCHES
+        clause = attrs.evolve(clause, kinds=[])
     known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
-    return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
+    return Commands(_BRANCH_VERBS[verb], branches=tuple(dict.fromkeys(names)))
 
 
 # `*.key`, `.DS_Store`, `.venv/`.
@@ -230,7 +300,7 @@ def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     if others and not (is_list and all(map(_LISTED_FILE.fullmatch, others))):
         return None
     words: list[str] = []
-    for pattern in _patterns(clause.names, scope):
+    for pattern in patterns_of(clause.names, scope):
         path = pattern.removesuffix("/**").lstrip("/")
         starts = ("", "./") if pattern.startswith("/") else ("", "*/")
         words += [f"{start}{path}{end}" for start in starts for end in ("", "/", "/*")]
@@ -242,17 +312,17 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     are_long = not verb and all(" " in name for name in clause.names)
     objects = "|file|changes" if are_long else ""
     if not clause.has_only(
-        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git{objects}"
+        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git|bare{objects}"
     ):
         return None
-    # "Never run `pytest` directly" means that something else may run it.
     # In "destructive commands (`a`, `b`)", the names say which.
     if clause.nouns & {"destructive", "risky"}:
         clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "risky", "git"})
-    is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
-    if clause.by_hand and is_short:
-        return None
     used = verb in ("use", "call")
+    # "Never run `pytest` directly" means that something else may run it.
+    is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
+    if "bare" in clause.nouns or (clause.by_hand and is_short):
+        return read_unlaunched(clause.names, scope)
     if "tool" in clause.nouns:
         return read_tools(clause.names)
     # Try tools first, because "use `web_fetch`" cannot refer to a program.
@@ -260,10 +330,22 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     return tools or read_command_names(clause.names, scope, used=used or not verb, many=not verb)
 
 
+def read_unlaunched(names: list[str], scope: Scope) -> Commands | None:
+    """Return programs that must not be run directly, but may be run by others, as by `uv run`."""
+    if any(name in ("uv", "uvx", "make", "docker") for name in names):
+        return None
+    found = read_command_names(names, scope)
+    if found is None or not all(name.split()[0] in v.PROGRAMS for name in names):
+        return None
+    own = {pattern[0] for pattern in found.patterns}
+    launchers = tuple(words for words in v.LAUNCHERS if words[0] not in own)
+    return attrs.evolve(found, unless=launchers)
+
+
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
     """Return the commands that a part of a sentence names."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
+    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands|managing"):
         return None
     return read_command_names(clauses[0].names, scope, used=used)
 
@@ -303,7 +385,7 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
     """Read "use only ⟦0⟧" and "always use ⟦0⟧": a package manager, which forbids the others."""
     clauses = read_clauses([token for token in tokens if token.text != "supported"])
     if len(clauses) != 1 or not clauses[0].has_only(
-        "names", nouns="it|workspace|commands|tool|packages"
+        "names", nouns="it|workspace|commands|tool|packages|managing"
     ):
         return None
     clause = clauses[0]
@@ -313,6 +395,46 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
             others = managers - {"bun", "conda", *clause.names}
             return read_command_names(sorted(others), scope)
     return None
+
+
+def read_manager(tokens: Sequence[Token]) -> Commands | None:
+    """Read "use ⟦0⟧ for package management": the others must not manage packages."""
+    names = [token.word for token in tokens if token.role == "name"]
+    texts = {
+        word
+        for token in tokens
+        if token.role not in ("name", "join")
+        for word in token.text.split()
+    }
+    if not names or not texts & _PACKAGE_WORDS or not texts <= _MANAGING_WORDS:
+        return None
+    # "`pnpm install` - install packages" only describes a command.
+    is_order = bool(texts & {"use", "uses", "using", "for", "manager", "使用", "包管理器"})
+    if not is_order or " " in names[0]:
+        return None
+    # "`pnpm` (`pnpm install`)" names its commands, too.
+    program = names[0]
+    managers = next((each for each in v.PACKAGE_MANAGERS if program in each), frozenset())
+    if not managers or any(name.split()[0] != program for name in names):
+        return None
+    others = sorted(managers - {program})
+    found = [words for name in others for words in v.MANAGING.get(name, ())]
+    # `uv pip install` is no `pip install`.
+    unless = (("uv", "pip"),) if program == "uv" else ()
+    return Commands(tuple(found), unless=unless) if found else None
+
+
+_PACKAGE_WORDS = frozenset(
+    "package packages dependency dependencies 包 依赖 依赖包 包管理 包管理器".split()
+)
+_MANAGING_WORDS = _PACKAGE_WORDS | frozenset(
+    """
+    use uses using for all management manager work operations
+    commands the as this project workspace repo repository and always mandatory required installs installation
+    install javascript typescript python node js ts in any tooling with tasks it is we our adding
+    使用 管理 安装 所有 必须 统一 作为 项目
+    """.split()
+)
 
 
 def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
@@ -341,7 +463,7 @@ def read_hosts(clause: Clause) -> Hosts | None:
 
 _WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
-_TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 _TESTS = ("*test*", "*spec*")
 _CONFIG = ("config/**", "*.config.*", "config.*")
 
@@ -357,23 +479,28 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
         return None
     if bool(nouns or clause.scopes) != bool(clause.places) or (nouns and clause.scopes):
         return None
-    if not clause.names or not all(is_code(name) for name in clause.names):
+    # "Do not call `sqlite3.connect` directly".
+    is_call = verb == "call" and all(map(_DOTTED_CALL.fullmatch, clause.names))
+    if not clause.names or not (is_call or all(is_code(name) for name in clause.names)):
         return None
     if not all(quoted_names.is_path(name, named=True) for name in clause.scopes):
         return None
     expression = "|".join(map(code_expression, clause.names))
-    places = _patterns(clause.scopes, scope)
+    places = patterns_of(clause.scopes, scope)
     for noun, files in (("tests", _TESTS), ("source", _TESTS), ("config files", _CONFIG)):
         places += files if noun in nouns else ()
     if "outside" in clause.places or "source" in nouns:
         # "In production code" leaves out tests.
         is_sure = "source" not in nouns or clause.places == {"in"}
         return (
-            Content(expression, _code_files(clause, scope), (*_TEXTS, *places)) if is_sure else None
+            Content(expression, _code_files(clause, scope), (*TEXTS, *places)) if is_sure else None
         )
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
-    return Content(expression, places or _code_files(clause, scope), _TEXTS)
+    return Content(expression, places or _code_files(clause, scope), TEXTS)
+
+
+_DOTTED_CALL = re.compile(r"[a-z_][a-z_\d]*(?:\.[a-z_][a-z_\d]*)+")
 
 
 def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
@@ -389,7 +516,7 @@ def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
     expression = "|".join(
         sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
     )
-    unless = () if found == {"em dash"} or "documentation" in clause.nouns else _TEXTS
+    unless = () if found == {"em dash"} or "documentation" in clause.nouns else TEXTS
     return Content(expression, _code_files(clause, scope), unless)
 
 
@@ -423,7 +550,7 @@ def _with_options(options: list[str], commands: list[str]) -> Commands | None:
     )
 
 
-_LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
+_LONG_OPTION = re.compile(r"--?[a-z][\w-]*(?:[ =][\w.-]+)?$")
 
 
 def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
@@ -455,20 +582,24 @@ def _read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | Non
 
 
 def _read_import(clause: Clause, scope: Scope) -> Content | None:
-    """Read "never import from ⟦0⟧"."""
-    is_plain = clause.has_only("names", nouns="modules|packages|it", places="from")
+    """Read "never import from ⟦0⟧" and "never import ⟦0⟧ in tests"."""
+    is_in_tests = "tests" in clause.nouns and clause.places == {"in"}
+    nouns = "tests|modules|packages|it" if is_in_tests else "modules|packages|it"
+    is_plain = clause.has_only("names", nouns=nouns, places="in" if is_in_tests else "from")
     if not is_plain or not all(map(_MODULE.fullmatch, clause.names)):
         return None
-    names = "|".join(map(re.escape, clause.names))
+    if is_in_tests and scope.folder != WORKSPACE:
+        return None
+    names = "|".join(re.escape(name).replace(r"\*", r"[\w-]+") for name in clause.names)
     statement = (
         r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
-    return Content(expression, _code_files(clause, scope), _TEXTS)
+    return Content(expression, _TESTS if is_in_tests else _code_files(clause, scope), TEXTS)
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.
-_MODULE = re.compile(r"@[\w-]+/[\w-]+|[a-z][\w-]{2,}")
+_MODULE = re.compile(r"@[\w-]+/(?:[\w-]+|\*)|[a-z][\w-]{2,}")
 
 
 def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
@@ -477,6 +608,10 @@ def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
     if len(clauses) != 1 or clauses[0].length is None or scope.folder != WORKSPACE:
         return None
     most, unit = clauses[0].length
+    nouns = clauses[0].nouns
+    # "Files must not exceed 500 lines".
+    if unit == "lines" and nouns <= {"file", "source"} and most >= 50 and nouns:
+        return Content(rf"(?s:\A(?:[^\n]*\n){{{most}}}[^\n])", _SOURCES)
     is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
     is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60
     if not is_plain or not is_about or clauses[0].verbs not in (["exceed"], ["limit"]):
@@ -519,9 +654,9 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
         return None
     is_generated = scope.generated or "generated" in clause.nouns
     return Paths(
-        _patterns(clause.names, scope),
+        patterns_of(clause.names, scope),
         actions,
-        _patterns(clause.exceptions, scope),
+        patterns_of(clause.exceptions, scope),
         by_hand=actions <= WRITES and (by_hand or is_generated),
     )
 
@@ -547,7 +682,8 @@ def _narrow(actions: frozenset[Action], clause: Clause, scope: Scope) -> frozens
     return actions
 
 
-def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
+def patterns_of(names: list[str], scope: Scope) -> tuple[str, ...]:
+    """Return the patterns for paths in the folder of a rule."""
     found: list[str] = []
     for name in names:
         found += quoted_names.path_patterns(name, scope.folder)
@@ -560,7 +696,47 @@ def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
     if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
-    return Paths((everything,), WRITES, _patterns(clause.names, scope), by_hand=True)
+    return Paths((everything,), WRITES, patterns_of(clause.names, scope), by_hand=True)
+
+
+def read_project_only(tokens: Sequence[Token], *, only: bool = False) -> Paths | None:
+    """Read "only modify files inside this repository" and "all operations must stay within it"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "workspace" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    nouns = "file|folder|workspace|it|commands|changes|new|existing"
+    is_plain = clause.has_only(nouns=nouns, places="in") and clause.places == {"in"}
+    is_limit = only or clause.verbs == ["stay"]
+    verbs = set(clause.verbs) - {"stay"}
+    is_writing = verbs <= {"write", "create", "add", "save", "delete", "read"}
+    is_about = bool(verbs) or bool(clause.nouns & {"commands", "file", "changes"})
+    if not (is_plain and is_limit and is_writing and is_about and verbs != {"read"}):
+        return None
+    return Paths((), WRITES, outside=True)
+
+
+def read_launched(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "use `uv run` for all Python commands": Python must be started by a launcher."""
+    names = [token.word for token in tokens if token.role == "name"]
+    texts = {token.text for token in tokens if token.role not in ("name", "join")}
+    if len(names) not in (1, 2) or "python" not in texts or not texts <= _LAUNCHING_WORDS:
+        return None
+    words = tuple(names[0].removesuffix(" python").split())
+    is_launcher = words in v.LAUNCHERS[:8] and len(words) == 2
+    is_sure = scope.binding or scope.hard or bool(texts & {"commands", "command", "命令"})
+    if not is_launcher or not is_sure or names[1:] not in ([], ["python"]):
+        return None
+    found = read_command_names(["python", "python3"], scope)
+    return attrs.evolve(found, unless=v.LAUNCHERS) if found else None
+
+
+_LAUNCHING_WORDS = frozenset(
+    """
+    use run execute through via with for to in python commands command scripts script code all every
+    always must prefix running executing everything files 使用 运行 执行 命令 脚本 必须 所有
+    """.split()
+)
 
 
 def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:
@@ -653,6 +829,8 @@ _RELATIVE_IMPORTS = Content(
     r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
     (*SCRIPTS, "*.py"),
 )
+_BARE_EXCEPT = Content(code_expression("except:"), ("*.py",))
+_CONFIG_READS = "git config --get|git config --list|git config -l|git config get|git config list|git config --get-all"
 _SNAPSHOTS = Paths(("*.snap", "**/__snapshots__/**"), WRITES, by_hand=True)
 _LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
 _DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
@@ -690,9 +868,24 @@ PLAIN_ACTIONS = (
     Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
-    Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
+    Plain("create|save|add|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
+    Plain("create|save|add", "tests", "new|file|it", Paths(_TESTS, v.CREATES), sure=False),
+    Plain("run|start", "app", "it", Commands((*v.DEV_SERVER, *v.RUN_APP))),
     Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
+    Plain("deploy", "", "changes|file|it|artifacts|workspace", Commands(v.DEPLOY)),
+    Plain("run", "tests", "file", Commands(v.TESTS), sure=False),
+    Plain("run|", "run migrations", "commands", Commands(v.MIGRATE)),
+    Plain("upgrade", "packages", "workspace|existing|other", Commands(v.UPGRADE)),
+    Plain("install", "globally", "packages|other|it", Commands(v.GLOBAL_INSTALL)),
+    Plain("approve-review", "pull request", "it", Commands(v.APPROVE)),
+    Plain(
+        "write|hand-edit",
+        "git config",
+        "it",
+        Commands(v.GIT_CONFIG, unless=v.phrases(_CONFIG_READS)),
+    ),
+    Plain("use|add|introduce|create|", "bare except", "file|construct", _BARE_EXCEPT),
     Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
     Plain("add|introduce|", "packages", "new|other|workspace", Commands(v.INSTALL, new=True)),
@@ -712,12 +905,19 @@ PLAIN_ACTIONS = (
     Plain("send", "emails", "", Tools(v.EMAIL_TOOLS), sure=False),
     Plain("post|publish|send|", "tweets", "", Tools(v.TWEET_TOOLS), sure=False),
 )
+# Folders in which frameworks keep the migrations of a database.
+_MIGRATIONS = ("**/migrations/**", "**/migrate/**", "**/alembic/versions/**", "**/db/changelog/**")
 _OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
 
 
 def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
     if "outside" in clause.places:
         return _read_outside(verb, clause)
+    if {"existing", "migrations"} <= clause.nouns and clause.has_only(
+        nouns="existing|migrations|file"
+    ):
+        actions = _PATHS.get(verb, frozenset()) - v.CREATES
+        return Paths(_MIGRATIONS, actions) if actions and "read" not in actions else None
     for plain in PLAIN_ACTIONS:
         if plain.is_meant(verb, clause):
             return plain.constraint if plain.sure or scope.hard or effect == "ask" else None

@@ -42,6 +42,7 @@ _COMMANDS = {
 _OPTION = r"(?: --?[a-zA-Z][\w-]*(?:=\S+)?)*(?: \./\.\.\.| -- -D warnings)?"
 _CODE = (
     r"(?:[a-z_]\w*\.)*[a-zA-Z_]\w*\(\)"
+    r"|WebFetch|WebSearch|(?:TODO|FIXME)(?= (?:or|and|comments?)\b)|(?<=or )(?:TODO|FIXME)"
     r"|console\.(?:log|error|warn|debug)|process\.env|System\.out\.println|Thread\.sleep"
     r"|[A-Z]\w*[a-z]\.[A-Z]\w*[a-z]\w*"
 )

@@ -30,13 +30,17 @@ _STEPS = 1_000_000
 class CallHistory:
     """What all agents of a session have written, and which of their commands have succeeded.
 
+    Args:
+        given: Files whose text is in the prompt, so that they need not be read.
+
     Attributes:
         last_write: The place of the last write in the order of all that the session has done; 0 if
             there was none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Iterable[Path] = ()) -> None:
         self.last_write = 0
+        self._given = frozenset(given)
         self._calls = 0
         self._answered = 0
         self._succeeded: list[tuple[int, CommandFacts]] = []
@@ -129,6 +133,8 @@ class CallHistory:
         # A rule about a file that was renamed would otherwise stop all work.
         if is_name and not any((root / name).exists() for name in names):
             return True
+        if not self._given.isdisjoint((root / name).resolve() for name in names):
+            return True
         matcher = PathMatcher(root)
         return any(matcher.match(needed, access) == "yes" for access in self._reads)
 
@@ -199,6 +205,15 @@ class CallHistory:
         if changed is not None:
             return self.is_due(constraint, root)
         return not self.has_succeeded(constraint.needed, root)
+
+    def has_run(self, commands: Commands, root: Path) -> bool:
+        """Return whether one of the commands has succeeded in this session. Blocks.
+
+        Args:
+            commands: The commands.
+            root: The root of the workspace.
+        """
+        return self._find_last(commands, root) > 0
 
     def note_answer(self) -> None:
         """Note that an agent has given its final answer, with which a piece of work ends."""

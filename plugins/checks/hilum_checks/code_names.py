@@ -18,7 +18,10 @@ _CODE = re.compile(
     r"|(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*|[a-z]\w*(?:\.[a-z]\w*)*\.[A-Z]\w+"
     r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
-    r"|@ts-[a-z-]+|@author|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
+    r"|@ts-[a-z-]+|@author|@apply|@[a-z]\w*(?:\.\w+)+|<(?:img|script|style|iframe|center|font|marquee|button)>"
+    r"|\w+\(['\"][\w./-]+|[\w.]+ = ['\"].*['\"]|import [\w{][^`]* from ['\"][^'\"]+['\"];?"
+    r"|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!"
+    r"|!important|except:"
 )
 SCRIPTS = (
     "*.ts",
@@ -48,12 +51,20 @@ _KEYWORDS = {
     "FIXME": r"\bFIXME\b",
     "enum": r"^\s*(?:export\s+)?(?:const\s+)?enum\s+\w",
     "export default": r"^\s*export\s+default\b",
+    "import *": r"^\s*from\s+\S+\s+import\s+\*",
+    "from x import *": r"^\s*from\s+\S+\s+import\s+\*",
+    "except Exception: pass": r"^\s*except\s+Exception(?:\s+as\s+\w+)?:\s*(?:\n\s*)?pass\b",
+    "except: pass": r"^\s*except\s*:\s*(?:\n\s*)?pass\b",
     "unsafe": r"\bunsafe\s*(?:\{|fn\b|impl\b)",
 }
 _FILES = {
     "assert": ("*.py",),
     "print": ("*.py",),
     "except:": ("*.py",),
+    "import *": ("*.py",),
+    "from x import *": ("*.py",),
+    "except Exception: pass": ("*.py",),
+    "except: pass": ("*.py",),
     "unsafe": ("*.rs",),
     "!important": ("*.css", "*.scss", "*.sass", "*.less", "*.vue", "*.svelte", *SCRIPTS),
     "TODO": (),
@@ -89,7 +100,9 @@ def code_expression(name: str) -> str:
     end = r"(?!\w)" if re.search(r"\w$", text) else ""
     if re.fullmatch(r"\w+\(", text):
         end = mark_detail(_NO_DEFINITION.format(name=re.escape(text)))
-    return start + re.escape(text).replace(r"\ ", r"\s+") + end
+    escaped = re.escape(text).replace(r"\ ", r"\s+")
+    # `__version__ = "..."` stands for any version.
+    return start + re.sub(r"(?<=['\"])\\\.\\\.\\\.(?=['\"])", r"[^'\"\\n]*", escaped) + end
 
 
 # A function or method with this name is no call of it: `def eval(self):`, `fetch(id) {`.

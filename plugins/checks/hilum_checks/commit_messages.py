@@ -9,6 +9,7 @@ import attrs
 
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.model import Messages
+from hilum_checks.naming import CONVENTIONAL
 from hilum_checks.sentences import Token
 
 # Lines that programs add to the end of commit messages.
@@ -21,10 +22,10 @@ _STYLE = frozenset(
     """
     imperative mood present tense concise short one-line single-line clear descriptive meaningful
     scoped small focused single-purpose atomic lowercase summary summaries description descriptions
-    seen such canonical body scope scopes area style styles title titles adopt standard format formatted good well-formed
+    seen such canonical prefixed type types body scope scopes area style styles title titles adopt
+    standard format formatted good well-formed
     """.split()
 )
-_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
 
 
 def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
@@ -59,7 +60,9 @@ def _read_wanted(clause: Clause) -> Messages | None:
     if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
         return _read_language(clause)
     if _are_types(clause):
-        return Messages(_CONVENTIONAL, wanted=True)
+        return Messages(CONVENTIONAL, wanted=True)
+    if "ticket" in clause.nouns or (clause.verbs == ["contain"] and clause.names):
+        return _read_needed_text(clause)
     if "conventional" not in clause.nouns:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
@@ -72,7 +75,21 @@ def _read_wanted(clause: Clause) -> Messages | None:
     # "The history uses them" only describes.
     is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
     is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
-    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+    return Messages(CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+def _read_needed_text(clause: Clause) -> Messages | None:
+    """Read "include the issue number in commit messages" and "mention ⟦0⟧ in commit messages"."""
+    is_plain = clause.has_only("names", nouns="ticket|message|git", places="in")
+    if not is_plain or "message" not in clause.nouns or set(clause.verbs) - {"contain"}:
+        return None
+    names = [re.sub(r"\d+", "0", name) for name in clause.names]
+    if len(names) > 1 or not (clause.verbs or names):
+        return None
+    if not names:
+        return Messages(r"#\d+|\b[A-Z][A-Z0-9]+-\d+", wanted=True)
+    expression = re.escape(names[0]).replace("0", r"\d+").replace(r"\ ", r"\s+")
+    return Messages(expression, wanted=True)
 
 
 def _read_length(clause: Clause) -> Messages | None:
@@ -106,8 +123,8 @@ def _read_language(clause: Clause) -> Messages | None:
 def _are_types(clause: Clause) -> bool:
     """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
     is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
-    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
-    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
+    is_plain = clause.has_only("names", nouns="message|prefix|git|standard|existing", places="with")
+    types = all(re.fullmatch(r"[A-Za-z]+:", name) for name in clause.names)
     # `<type>(<scope>): <description>`
     has_form = is_about and len(clause.names) == 1 and not clause.verbs
     if has_form and clause.has_only("names", nouns="message|prefix|git|english|chinese"):
@@ -139,10 +156,13 @@ def read_attribution(verb: str, clause: Clause) -> Messages | None:
         "text",
         "pull request",
         "issue",
+        "tool",
     }
     is_known = clause.nouns <= known
     if clause.names or clause.branches or clause.kinds or not is_known:
         return None
+    if {"co-author", "ai"} <= clause.nouns and verb in (*WRITING, "commit"):
+        return Messages(_ATTRIBUTION)
     if "co-author" in clause.nouns and verb in (*WRITING, "commit"):
         return Messages(r"(?i)co-authored-by:")
     if verb == "contain" and clause.nouns - {"pull request"} == {"ai", "message"}:
@@ -155,11 +175,18 @@ def read_attribution(verb: str, clause: Clause) -> Messages | None:
     return Messages(_ATTRIBUTION) if is_about_commits and verb in WRITING else None
 
 
+# A pictogram before "Generated with".
+_SYMBOLS = re.compile(r"^[^\w\s`@<(\[#\"']+\s+(?=generated\b)", re.IGNORECASE)
+
+
 def read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
     """Read "never add ⟦0⟧ to commit messages"."""
     clause = _merge_subject(clause)
     if verb == "exceed":
         return _read_length(clause)
+    if verb == "end" and clause.has_only(nouns="message|period", places="with"):
+        return Messages(r"\A[^\n]*\.[ \t]*(?:\n|\Z)") if "period" in clause.nouns else None
+    clause = attrs.evolve(clause, names=[_SYMBOLS.sub("", name) for name in clause.names])
     words = "message|text|trailer|pull request|issue"
     if verb not in WRITING:
         return None

@@ -34,8 +34,10 @@ def _constraint_words() -> re.Pattern[str]:
         r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"
         r"|begin|start|prior to|untouched|wait|sign(?:ed|off)?|pass|subjects?|without"
         r"|unless|must|instead|rather|conventional|always|banned|disallowed|exclusively"
-        r"|commits?"
-        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式",
+        r"|commits?|first|after|when|whenever|every time|each time|branch\w*|names?|named|titles?|drafts?"
+        r"|max(?:imum)?|lines?|length"
+        r"|within|use|all|read"
+        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式|后|分支|使用|命名|先|阅读",
         re.IGNORECASE,
     )
 

@@ -110,10 +110,27 @@ def _read_sources(facts: CallFacts, paths: Paths, access: FileAccess) -> Iterato
     given = access.source
     for source in (given, given.removesuffix("/*"), os.path.join(folder, given)):
         for cwd in access.cwds:
-            for path in facts.matcher.expand(source, cwd):
+            for path in facts.matcher.expand(_find_before_call(facts, source, cwd), cwd):
                 yield read_text(path)
                 if os.path.isdir(path):
                     yield from _read_folder(facts, paths, access, path)
+
+
+def _find_before_call(facts: CallFacts, source: str, cwd: str | None) -> str:
+    """Return where a file is before a call that first moves or copies its folder."""
+    path = os.path.normpath(os.path.join(cwd or "/", source))
+    if os.path.lexists(path):
+        return source
+    for access in facts.accesses:
+        if access.kind != "write" or not access.source or UNKNOWN in access.source:
+            continue
+        for place in _places(access):
+            if path.startswith(f"{place}/"):
+                base = (access.cwds[0] if access.cwds else None) or "/"
+                found = os.path.join(base, access.source) + path[len(place) :]
+                if os.path.lexists(found):
+                    return found
+    return source
 
 
 def _read_folder(facts: CallFacts, paths: Paths, access: FileAccess, folder: str) -> Iterator[str]:
@@ -139,11 +156,16 @@ def _read_passed(facts: CallFacts, paths: Paths, command: CommandFacts) -> Itera
             return
         certain = certain and is_plain
         read = [access for access in step.effects.files if access.kind == "read"]
+        joined = []
         for access in read:
             # A changed copy of a file that the rule is about is a new version of it.
             if certain or not facts.matcher.match(paths, attrs.evolve(access, kind="write")):
                 for place in _places(access):
-                    yield Copied(read_text(place), certain)
+                    joined.append(read_text(place))
+                    yield Copied(joined[-1], certain)
+        if len(joined) > 1:
+            # `cat a b` joins the last line of one file with the first line of the next.
+            yield Copied("".join(joined), certain)
         if read or step.command.stdin is not None:
             return
         step = step.previous

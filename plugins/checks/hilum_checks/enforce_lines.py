@@ -35,6 +35,7 @@ from hilum_checks.model import (
     Paths,
     Preceded,
     ReadFirst,
+    RunFirst,
     Tools,
 )
 
@@ -255,13 +256,13 @@ class _Order(NamedTuple):
 
     Attributes:
         needed: The text of what must be done.
-        before: What must wait; ``None`` for final answers.
+        before: What must wait, commands or writes; ``None`` for final answers.
         changed: The files; ``None`` for all files.
         mistake: The mistake.
     """
 
     needed: str
-    before: Commands | None
+    before: Commands | Paths | None
     changed: Paths | None
     mistake: str
 
@@ -274,12 +275,18 @@ def _read_order(text: str, folder: PurePosixPath) -> _Order:
             " before answer"
         )
         return _Order("", None, None, mistake)
-    before: Commands | None = None
+    before: Commands | Paths | None = None
     mistake = ""
+    waiting = parts["before"] or "answer"
     # What must be done after a change must have been done when the work ends.
-    if (parts["before"] or "answer") != "answer":
-        before, mistake = _commands(parts["before"], folder)
+    if waiting.startswith("write "):
+        paths, mistake = _paths(WRITES, waiting.removeprefix("write "), folder)
+        before = paths if isinstance(paths, Paths) else None
+    elif waiting != "answer":
+        before, mistake = _commands(waiting, folder)
     changed: Paths | None = None
+    if parts["changed"] and isinstance(before, Paths):
+        mistake = mistake or "a write waits for a command whatever has changed; write before answer"
     if parts["changed"]:
         paths, other = _paths(WRITES, parts["changed"], folder)
         mistake = mistake or other
@@ -295,7 +302,11 @@ def _accompanied(text: str, folder: PurePosixPath) -> Reading:
         return _paths(WRITES, text, folder)[0], order.mistake
     needed, mistake = _paths(WRITES, order.needed, folder)
     mistake = order.mistake or mistake
-    if mistake or not isinstance(needed, Paths):
+    if isinstance(order.before, Paths):
+        mistake = (
+            mistake or "files that change together cannot wait for a write; write before answer"
+        )
+    if mistake or not isinstance(needed, Paths) or isinstance(order.before, Paths):
         return order.before, mistake
     return Accompanied(needed, order.before, order.changed), ""
 
@@ -312,6 +323,8 @@ def _preceded(text: str, folder: PurePosixPath) -> Reading:
     if mistake or not needed:
         # What must run first is unclear, so the command waits until the line is corrected.
         return before, mistake
+    if isinstance(before, Paths):
+        return tuple(RunFirst(each, before) for each in needed), ""
     return tuple(Preceded(each, before, changed) for each in needed), ""
 
 

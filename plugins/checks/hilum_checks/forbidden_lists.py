@@ -63,6 +63,9 @@ def _is_list(tokens: Sequence[Token], effect: Effect) -> bool:
     )
     # "Ask before: deleting files, new packages" needs no "or".
     is_end = bool(joins) and (joins[-1] in _FINAL_JOINS or effect == "ask")
+    # "Never commit: `.env`, keys, model weights" has no other verb.
+    verbs = [at for at, token in enumerate(tokens) if token.role == "verb"]
+    is_end = is_end or (len(joins) > 1 and verbs == [0] and tokens[0].word in ("commit", "stage"))
     return is_end and set(joins) <= _JOINS and are_verbs
 
 

@@ -20,33 +20,49 @@ from hilum_checks import vocabulary as v
 from hilum_checks.actions import (
     Scope,
     read_actions,
+    read_approval,
+    read_base,
     read_branch_names,
     read_commands,
     read_drafts,
+    read_launched,
     read_line_length,
     read_main_context,
+    read_manager,
     read_other_managers,
     read_other_paths,
+    read_project_only,
+    read_required_text,
     read_sign_off,
+    read_unlaunched,
     read_unwanted_code,
     read_wanted_answer,
     read_wanted_option,
 )
+from hilum_checks.after_changes import read_following, split_situation
 from hilum_checks.commit_messages import read_wanted_message
 from hilum_checks.forbidden_lists import read_list
 from hilum_checks.label_scopes import narrow
 from hilum_checks.limiting import is_limiting, names_part
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
+    Accompanied,
     Check,
     Commands,
     Compiled,
     Constraint,
     Effect,
+    Messages,
+    Preceded,
+    ReadFirst,
+    RunFirst,
 )
+from hilum_checks.naming import read_naming
 from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.preceding import read_passing, read_preceded
+from hilum_checks.reading_first import read_first, read_reading
 from hilum_checks.sentences import (
+    UNREADABLE,
     Sentence,
     Token,
     is_about_generated,
@@ -92,8 +108,12 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         parts += found
         read.append(found)
         if found:
-            doubts += sentence.asides
-            omitted += own.omitted
+            is_order = all(isinstance(each, _ORDERS) for _, each in found)
+            asides = sentence.asides
+            # "(And `make y` if `b` changed)" is another order.
+            bounds = [each for each in asides if not re.match(r"(?:and|plus)\b", each)]
+            doubts += filter(_BOUNDS.search, bounds) if is_order else asides
+            omitted += [*own.omitted, *sentence.omitted]
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
@@ -101,12 +121,21 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
-    check = Check(tuple(dict.fromkeys(parts)))
+    asked = [constraint for effect, constraint in parts if effect == "ask"]
+    # "Never amend. Only amend if I say so."
+    kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
+    check = Check(tuple(dict.fromkeys(kept)))
     rest = ", ".join(dict.fromkeys(omitted))
     missing = f"; not understood, so not enforced: {rest}" if rest else ""
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
 
 
+_ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)
+# Words with which a remark limits what must be done first.
+_BOUNDS = re.compile(
+    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"
+    r"|除非|如果|仅"
+)
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
 _FACT = re.compile(
     r"^(?!\W*(?:please )?(?:never|do not|don't|must|cannot|always)\b)"
@@ -114,7 +143,9 @@ _FACT = re.compile(
     r"|.*\b(?:no longer|was removed|were removed|(?:has|have) been removed|does(?: not|n't) exist"
     r"|do(?: not|n't) exist)\b"
     r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"
-    r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b)"
+    r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b"
+    # "We looked for the bug; `eval()` is not it."
+    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either|(?:the|a|an|our|to) \w+)\W*$)"
 )
 
 
@@ -222,7 +253,10 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     ends = [*starts[1:], len(tokens)]
     clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
     # "Use `a` in services, not `b`" says nothing about other places.
-    if starts[0] and any(len(clause) < 2 or clause[1].role != "verb" for clause in clauses):
+    if starts[0] and any(
+        len(clause) < 2 or (clause[1].role != "verb" and clause[1].word != "bare")
+        for clause in clauses
+    ):
         return ()
     forms = [_cut(clause)[0] for clause in clauses]
     # In "never …, never … without asking", the approval may be meant for both.
@@ -236,13 +270,23 @@ def _read_first(tokens: Chunk, scope: Scope) -> Parts:
     for at in range(1, len(tokens) - 1):
         if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
             return ()
-        is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
-        found = _read_form(tokens[:at], scope) if is_next else ()
+        is_join = tokens[at].role == "join" and tokens[at].text not in ("or", "或", "或者")
+        is_next = is_join and tokens[at + 1].role == "verb"
+        found = _read_form(tokens[:at], scope) if is_join else ()
+        # "Keep messages under 72 characters, describe the context …".
+        following = tokens[at + 1]
+        is_other = following.role in (UNREADABLE, "noun") and following.word not in _LANGUAGES
+        are_messages = all(isinstance(each, Messages) for _, each in found)
+        if not is_next and not (is_other and are_messages):
+            continue
         if found:
             rest = tokens[at + 1 :]
             scope.omitted.append(" ".join(token.text or f"`{token.word}`" for token in rest))
             return found
     return ()
+
+
+_LANGUAGES = ("english", "chinese")
 
 
 def _is_own_clause(tokens: Chunk) -> bool:
@@ -355,7 +399,7 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     wanted, unwanted = chunks
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
     # "This project uses ⟦0⟧, not ⟦1⟧".
-    while wanted and wanted[0].word in ("it", "workspace"):
+    while wanted and wanted[0].word in ("it", "workspace", "managing"):
         wanted = wanted[1:]
     if not verbs <= {"use", "run"} or not wanted or wanted[0].role not in ("verb", "name"):
         return ()
@@ -372,10 +416,18 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     # "Use `rg` instead of `grep`": both can only be programs.
     if _IN_PIPES.intersection(others):
         return ()
+    # "Use `uv run` instead of `python`": others may run it.
+    if others and _RUN_BY_OTHERS.issuperset(others) and program in v.PROGRAMS - set(others):
+        return _deny(read_unlaunched(others, scope))
     are_programs = program in v.PROGRAMS and set(others) <= v.PROGRAMS - _COMMON
     is_sure = program in ("bun", "bunx", "deno") or are_programs
     constraint = read_commands(_without_verbs(unwanted), scope, used=not is_sure)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
+    # "Use `tofu`, not `terraform`": the other name of a program may be the wanted one.
+    if constraint and preferred:
+        kept = [words for words in constraint.patterns if words[0] != program]
+        constraint = attrs.evolve(constraint, patterns=tuple(kept)) if kept else None
+        preferred = attrs.evolve(preferred, patterns=preferred.patterns[:1])
     if constraint is None or preferred is None or _overlap(preferred, constraint):
         return ()
     return _deny(constraint)
@@ -384,6 +436,7 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 # Programs that pipes need: a better one for searching is a recommendation.
 _IN_PIPES = frozenset("grep find cat sed awk head tail".split())
 # Programs that others run: a rule against one would forbid what `uv run` starts.
+_RUN_BY_OTHERS = frozenset("python python3 pytest node".split())
 _COMMON = frozenset("python python3 node bash sh zsh docker-compose pytest rm".split())
 
 
@@ -393,14 +446,19 @@ def _without_verbs(chunk: Chunk) -> Chunk:
 
 def _overlap(preferred: Commands, unwanted: Commands) -> bool:
     """Return whether a rule against a command would also forbid the one that replaces it."""
-    words = {word for pattern in preferred.patterns for word in pattern}
-    return any(pattern[0] in words for pattern in unwanted.patterns)
+    for wanted in preferred.patterns:
+        for pattern in unwanted.patterns:
+            is_inside = len(pattern) == 1 and pattern[0] in wanted
+            if is_inside or wanted[: len(pattern)] == pattern:
+                return True
+    return False
 
 
 def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = read_main_context(tokens) or read_other_paths(tokens, scope)
+    found = found or read_project_only(tokens, only=True)
     return _deny(found or read_other_managers(tokens, scope))
 
 
@@ -426,8 +484,23 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         or read_drafts(tokens, scope)
         or _read_always(tokens, scope)
         or read_wanted_option(tokens, scope)
+        or read_line_length(tokens, scope)
+        or read_project_only(tokens)
+        or read_manager(tokens)
+        or read_base(tokens)
+        or read_required_text(tokens, scope)
+        or read_launched(tokens, scope)
     )
-    return _deny(found or None) or tuple(("deny", each) for each in read_passing(tokens, scope))
+    if found:
+        return _deny(found)
+    others = read_passing(tokens, scope) or read_first(tokens, scope)
+    return tuple(("deny", each) for each in others) or _deny(read_naming(tokens))
+
+
+def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> Parts:
+    """Read ``titles need ⟦0⟧`` and ``commits need a sign-off``."""
+    tokens = tuple(token for chunk in chunks for token in chunk)
+    return _deny(read_sign_off(tokens) or read_naming(tokens))
 
 
 def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
@@ -441,17 +514,46 @@ def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     needed, before = chunks
     if not any(token.role == "name" for token in needed):
         needed, before = before, needed
-    return tuple(("deny", each) for each in read_preceded(needed, before, scope))
+    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    return tuple(("deny", each) for each in found)
+
+
+def _move_names(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return "tests must pass before committing (⟦0⟧)" with the command where it belongs."""
+    needed, before = chunks
+    names = tuple(token for token in before if token.role == "name")
+    if any(token.role == "name" for token in needed) or before[-len(names) :] != names:
+        return chunks
+    return (*needed, *names), before[: -len(names)]
+
+
+def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``after changing ⟦0⟧, run ⟦1⟧`` and ``run ⟦1⟧ after changing ⟦0⟧``."""
+    if len(chunks) == 1:
+        changed, needed = split_situation(chunks[0])
+    else:
+        needed, changed = chunks
+    if not needed:
+        return ()
+    return tuple(("deny", each) for each in read_following(needed, _trim(tuple(changed)), scope))
 
 
 def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``before committing, run ⟦0⟧``."""
     tokens = chunks[0]
-    starts = [at for at, token in enumerate(tokens) if _starts_needed(token)]
+    last = max((at for at, token in enumerate(tokens) if token.role == "name"), default=0)
+    starts = [at for at, token in enumerate(tokens[:last]) if _starts_needed(token)]
+    if not starts:
+        starts = [
+            at for at, token in enumerate(tokens) if token.role == "name" or token.word == "pass"
+        ]
     if not starts:
         return ()
     before, needed = _trim(tokens[: starts[0]]), tokens[starts[0] :]
-    return _read_preceded([needed, before], scope) if before else ()
+    if not before:
+        return ()
+    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    return tuple(("deny", each) for each in found)
 
 
 def _until_comma(chunk: Chunk) -> Chunk:
@@ -461,7 +563,8 @@ def _until_comma(chunk: Chunk) -> Chunk:
 
 
 def _starts_needed(token: Token) -> bool:
-    return token.role == "name" or (token.role == "verb" and token.word in ("run", "pass"))
+    """Return whether an order begins with a word: "before editing ⟦0⟧, read ⟦1⟧"."""
+    return token.role == "verb" and token.word in ("run", "read")
 
 
 def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -538,6 +641,8 @@ FORMS: dict[str, Reader] = {
     "AVOID * UNLESS ASK": _act("ask", 0),
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
+    # Never approve pull requests.
+    "NOT ASK *": lambda chunks, _scope: _deny(read_approval(chunks[0])),
     # Never commit without running `a`.
     "NOT * WITHOUT *": _read_without,
     "NOT * WHEN *": _read_option_at,
@@ -556,10 +661,17 @@ FORMS: dict[str, Reader] = {
     "NOT WITHOUT ASK *": _act("ask", 0),
     # Ask before pushing.  推送前先询问   Pushing requires approval.
     "ASK BEFORE *": _act("ask", 0),
+    "NEEDS ASK BEFORE *": _act("ask", 0),
     "* BEFORE ASK": _act("ask", 0),
     "* NEEDS ASK": _act("ask", 0),
+    # After changing `a`, run `b`.  Run `b` after changing `a`.
+    "WHEN *": _read_situation,
+    "* WHEN *": _read_situation,
+    "WHEN * MUST *": lambda chunks, scope: _read_situation(chunks[::-1], scope),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
+    # PR titles need `a`.  Commits need a sign-off.
+    "* NEEDS *": lambda chunks, scope: _read_named([*chunks], scope),
     # The pipeline requires `a` to pass before merging.
     "* NEEDS * BEFORE *": lambda chunks, scope: _read_preceded(
         [chunks[1], chunks[2]], attrs.evolve(scope, binding=True)
@@ -569,7 +681,7 @@ FORMS: dict[str, Reader] = {
         [chunks[1], _until_comma(chunks[0])], scope
     ),
     "* MUST * BEFORE *": lambda chunks, scope: _read_preceded(
-        [(*chunks[0], *chunks[1]), chunks[2]], attrs.evolve(scope, binding=True)
+        _move_names([(*chunks[0], *chunks[1]), chunks[2]]), attrs.evolve(scope, binding=True)
     ),
     "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送

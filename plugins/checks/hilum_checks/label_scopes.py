@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 import attrs
 
@@ -26,6 +27,31 @@ _FILES = {
     "ruby": ("*.rb",),
     "php": ("*.php",),
 }
+
+
+class Language(NamedTuple):
+    """A programming language that a sentence names.
+
+    Attributes:
+        words: The words that name it.
+        files: Patterns of its files.
+    """
+
+    words: frozenset[str]
+    files: tuple[str, ...]
+
+
+def narrow_to_language(words: Iterable[str]) -> Language | None:
+    """Return the programming language that some words name; ``None`` for none or several."""
+    found = [
+        Language(frozenset([word]), files)
+        for word in words
+        for pattern, files in _FILES.items()
+        if files != TESTS and re.fullmatch(pattern, word)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 _REST = (
     r"(?: (?:code|coding|style|files?|rules?|conventions?|guidelines?|standards?|practices|best"
     r"|specific|only|requirements?))*"

@@ -23,7 +23,7 @@ FILLERS = frozenset(
     a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
     absolutely expressly completely is are be been being yourself following
     描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被
-    把 将 对 才 这个 这些 位于
+    把 将 对 才 本 近期 最近 这个 这些 位于
     """.split()
 )
 # Words about who asks whom. They are removed only next to the marker ASK.
@@ -48,7 +48,7 @@ MARKERS = {
     " never|shall not|shall never|cannot|can not|can't|mustn't|shouldn't|not allowed|not allowed to"
     "|never allowed to|not permitted|not permitted to|forbidden|forbidden to|forbidden from"
     "|prohibited|prohibited from|disallowed|banned|avoid at all costs|it forbidden to"
-    "|it not allowed to|it prohibited to|no|not to"
+    "|refuse to|it not allowed to|it prohibited to|no|not to"
     "|under no circumstances|under no circumstances should|under no circumstances may"
     "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
     "|do not try to|don't try to"
@@ -67,7 +67,7 @@ MARKERS = {
     "BEFORE": "before|prior to|before you|前|之前|以前",
     "WITHOUT": "without|未经|没有|未|在未|在没有",
     "UNLESS": "unless|until|除非",
-    "WHEN": "when|if|after|once|时",
+    "WHEN": "when|whenever|every time|each time|if|after|once|时|后",
     "NEEDS": "requires|require|needs|need|需要|需|须|必须经过|需经|须经",
     "INSTEAD": "instead of|rather than|而不是|而非",
     "AVOID": "avoid|avoid to|避免",
@@ -81,6 +81,12 @@ VERBS = {
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
+    "deploy": "deploy|部署",
+    "upgrade": "upgrade|bump|downgrade|升级",
+    "approve-review": "self-approve",
+    "hard-code": "hard-code|hardcode|hard code|embed|硬编码",
+    "store": "store|expose|leak|put secrets|保存|泄露",
+    "stay": "stay|remain|be limited to|be confined to",
     "hand-edit": "hand-edit|hand edit|direct edits to|manual edits to|direct changes to|manual changes to"
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
@@ -92,7 +98,7 @@ VERBS = {
     "create": "generate|produce|scaffold|author|create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
     "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
-    "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
+    "read": "read|study|reread|re-read|consult|view|inspect|look at|read from|读取|查看|阅读|读|检查",
     "open": "open|打开",
     "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",
@@ -124,7 +130,7 @@ VERBS = {
     "|make requests to|make calls to|send data to|send requests to|send anything to|send code to"
     "|send traffic to|联系|连接|连接到",
     "load": "load|inject|加载|载入|注入",
-    "contain": "contain|include|mention|say|包含|出现|提到",
+    "contain": "contain|include|mention|say|reference|包含|出现|提到",
     "end": "end|结尾|结束",
     "exceed": "exceed|longer than|more than|of more than|超过|多于|长于",
     "limit": "keep|limit|at most|max|maximum|limit to|no longer than|no more than|控制在|限制在",
@@ -132,11 +138,28 @@ VERBS = {
 NOUNS = {
     "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
+    "secrets": "secret|secrets|real secrets|api key|api keys|credential|credentials|password|passwords"
+    "|access token|access tokens|private key|private keys|secret keys|auth tokens|api tokens"
+    "|sensitive data|secret values"
+    "|密钥|凭证|凭据|密码|敏感信息|令牌|机密",
+    "hard-coded secrets": "hardcoded secrets|hard-coded secrets|hardcoded credentials"
+    "|hard-coded credentials|hardcoded api keys|hardcoded passwords|hardcoded keys|hard-coded keys"
+    "|hardcoded tokens",
+    "migrations": "migration|migrations|迁移文件|迁移|migration files|migration file|migration scripts"
+    "|database migration files",
+    "run migrations": "database migrations|db migrations|schema migrations|database migration",
+    "bare except": "bare except|bare excepts|bare except clauses|bare except statements|bare except blocks"
+    "|bare exception handlers|bare except clause",
+    "globally": "globally|global packages|system-wide",
+    "git config": "git config|git configuration|global git config|git configs|global git configuration"
+    "|git settings|repository git config",
+    "period": "period|full stop|trailing period|句号",
+    "ticket": "issue number|issue numbers|ticket number|ticket numbers|ticket id|ticket ids|issue id"
+    "|issue reference|issue references|jira ticket|jira id|jira key|ticket reference|issue key",
     "lock files": "lockfile|lockfiles|lock file|lock files",
     "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
     "relative imports": "relative import|relative imports",
-    "file kind": "lock|migration|migrations|config"
-    "|configuration|environment|vendored|schema|配置文件|迁移文件|迁移",
+    "file kind": "lock|secret-like|sensitive|config|configuration|environment|vendored|schema|配置文件",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
     "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
@@ -164,7 +187,11 @@ NOUNS = {
     "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
     "|merge request|merge requests|合并请求",
     "issue": "issue|issues|github issue|github issues|gh issue|gitlab issues|工单",
-    "branch name": "branch name|branch names|branch naming",
+    "branch name": "branch name|branch names|branch naming|branch naming format|branch name format"
+    "|branch naming convention|branch naming conventions|branch naming pattern|分支命名|分支名",
+    "pr title": "pr title|pr titles|pull request title|pull request titles|pr title format|pr-title"
+    "|pr titles for pull requests|titles for pull requests",
+    "file name": "file name|file names|filename|filenames|file naming|文件名",
     "wildcard imports": "wildcard import|wildcard imports|star imports",
     "default exports": "default export|default exports",
     "inline styles": "inline style|inline styles",
@@ -178,9 +205,11 @@ NOUNS = {
     "|as draft prs|draft pr",
     "bare": "bare",
     "git": "git",
-    "risky": "interactive|dangerous|long-running|blocking",
+    "risky": "interactive|dangerous|long-running|blocking|deployment|system|mutating|state-changing",
     "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
-    "artifacts": "artifact|artifacts|releases",
+    "artifacts": "artifact|artifacts|releases|build artifacts|build artefacts|build outputs|artefacts"
+    "|generated artifacts|compiled artifacts|build directories|build files|binaries|compiled binaries"
+    "|caches|large binaries|large files|log files|local files|构建产物|产物",
     "commands": "shell command|shell commands|command|commands|operation|operations|action"
     "|actions|命令|操作|指令",
     "network": "network|internet|web|network access|network requests|network calls|http requests"
@@ -191,6 +220,10 @@ NOUNS = {
     "tool": "tool|tools|工具",
     "host": "host|hosts|domain|domains|server|servers|site|sites|url|urls|域名|主机|服务器|网站",
     "data": "data|requests|数据",
+    "app": "app|application",
+    "managing": "package manager|as package manager|包管理器|包管理"
+    "|for package management|for dependency management|for package operations"
+    "|for all package management|for managing dependencies|for managing packages",
     "registry": "pypi|registry",
     "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
     "|答复|答案|每次回复|每次回答|最终回答",
@@ -198,13 +231,13 @@ NOUNS = {
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
     "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
-    "standard": "pattern|specification|spec|standard|convention|规范|标准",
+    "standard": "pattern|specification|spec|standard|convention|conventions|规范|标准|风格",
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
     "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type"
     "|commit format|前缀|类型前缀|提交格式|提交类型",
-    "conventional": "conventional commits|semantic commits|semantic commit messages"
+    "conventional": "conventional commits|conventional format|conventional messages|semantic commits|semantic commit messages"
     "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
@@ -213,7 +246,7 @@ NOUNS = {
     "|conventional-commit style|conventional commit specification|conventional commit-style messages",
     "message": "commit message|commit message format|commit format|commit messages"
     "|git commit messages|提交信息格式|to commits"
-    "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
+    "|in commits|to commit messages|提交标题|提交信息|提交说明|提交消息|提交内容",
     "trailer": "trailer|trailers|line|lines|line length|line lengths|单行|每行|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
     "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
@@ -235,7 +268,7 @@ PROGRAMS = frozenset(
 """Words without quotes that can only be the names of programs."""
 KINDS = {
     "main": "主",
-    "shared": "group|public|共享|群聊|群组|公开",
+    "shared": "group|public|protected|default|共享|群聊|群组|公开",
     "headless": "unattended|无人值守|后台",
 }
 PLACES = {
@@ -256,16 +289,16 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "do not forget to|don't forget to|not negotiable|not optional"
+    "filler": "for anything|for any purpose|in this monorepo|in monorepo"
+    "|do not forget to|don't forget to|not negotiable|not optional"
     "|in conversation|in chat|in this conversation|in this chat|in current conversation"
     "|without exception|without exceptions|with no exceptions"
     "|use of|uses of|usage of|matching"
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"
-    "|for package management|for dependency management|for package operations"
     "|in typescript"
-    "|in python|in javascript|in rust|treat|as package manager"
-    "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
+    "|in python|in javascript|in rust|treat"
+    "|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that"
     "|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"

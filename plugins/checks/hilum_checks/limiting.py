@@ -46,7 +46,7 @@ _LIMITING = (
     r"(?: agents?| roles?)?$",
     r"^(?!.*\b(?:ai|coding|all|any|every|the|for|of|your|llm|human|autonomous|other)\b)"
     r"(?:[\w/-]+ ){1,2}agents?$",
-    r"\b(?:examples?|samples?|templates?|demos?|anti-?patterns?|wrong|incorrect)\b|^bad\b",
+    r"\b(?:examples?|samples?|templates?|demos?|wrong|incorrect)\b|^bad\b",
     r"^(?:当(?!前)|如果|若|假如)|^在.*(?:时|中|下|期间)$"
     r"|(?:时候?|期间|阶段|模式|场景|情况下|环境|环境下)$|示例|例子|样例|范例|模板|反例",
     r"^生产(?:环境)?|(?:评审|审查|测试|规划|编排|执行)(?:者|员|代理|智能体|角色)$",
@@ -77,6 +77,8 @@ def is_limiting(heading: str) -> bool:
 
     Examples are ``When working on a fork`` and ``Plan mode``.
     """
+    if _GENERAL.fullmatch(normalize_heading(heading)):
+        return False
     # The heading is also examined with its number, as in "Phase 1".
     whole = " ".join(re.sub(r"[*_`#]", "", heading).casefold().split())
     # "Never (in production)", "Don't (unless asked)".
@@ -87,6 +89,8 @@ def is_limiting(heading: str) -> bool:
     return any(_limiting_pattern().search(text.strip()) for text in beginnings)
 
 
+# What applies at all times of the development.
+_GENERAL = re.compile(r"(?:the |our )?(?:local )?development (?:conventions?|rules?|guidelines?)")
 _ASIDE = re.compile(
     r"\b(?:but|if|when\w*|until|during|while|by default|mostly|usually|generally|only|without)\b"
     r"(?! exceptions?)"

@@ -16,6 +16,8 @@ EVERYTHING = ("**",)
 _GERUNDS = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
 MAX_LISTED = 4
 """Maximum number of commands listed in a summary."""
+MAX_EXCEPTIONS = 20
+"""Maximum number of exceptions listed in a summary."""
 
 
 @attrs.frozen
@@ -98,8 +100,10 @@ class Commands:
         if self.branches:
             text += f" to the branch {' or '.join(self.branches)}"
         if self.unless:
-            exceptions = [" ".join(words) for words in self.unless]
+            exceptions = [" ".join(words) for words in self.unless[:MAX_EXCEPTIONS]]
             text += f", except `{'` or `'.join(exceptions)}`"
+            if len(self.unless) > MAX_EXCEPTIONS:
+                text += " and similar commands"
         return text
 
 
@@ -267,6 +271,22 @@ class Preceded:
 
 
 @attrs.frozen
+class RunFirst:
+    """Writes that must wait until a command has succeeded in the session.
+
+    Attributes:
+        needed: The command. A write does not make it necessary again.
+        before: The files that must not be written before.
+    """
+
+    needed: Commands
+    before: Paths
+
+    def __str__(self) -> str:
+        return f"{self.before} before {self.needed} has succeeded"
+
+
+@attrs.frozen
 class Accompanied:
     """Commands, or final answers, that must wait until other files have been changed, too.
 
@@ -316,6 +336,7 @@ Constraint = (
     | Preceded
     | Accompanied
     | ReadFirst
+    | RunFirst
 )
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
@@ -332,6 +353,7 @@ PARTS: dict[str, type[Constraint]] = {
         Preceded,
         Accompanied,
         ReadFirst,
+        RunFirst,
     )
 }
 """The kinds of constraints, by name."""

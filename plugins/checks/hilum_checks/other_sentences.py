@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hilum_checks.model import Commands, Constraint, Messages, Preceded
+from hilum_checks.model import (
+    Accompanied,
+    Commands,
+    Constraint,
+    Messages,
+    Preceded,
+    ReadFirst,
+    RunFirst,
+)
 from hilum_checks.sentences import Sentence
 
 # Words that may make an exception, whatever the sentence is about.
@@ -20,6 +28,7 @@ _REFERENCES = frozenset(
 )
 # The beginnings of words for what Git and its hosts do.
 _STEMS = ("commit", "push", "pull", "merg", "rebas", "branch", "stash", "amend", "releas", "tag")
+_MESSAGE_STEMS = ("commit", "messag", "subject", "squash", "merg", "titl", "prefix")
 _GIT = ("git", "gh", "glab", "hub")
 _SITUATION = re.compile(r"(?:when|whenever|if|while|during|until|once|after|before|for|in|on|as)\b")
 
@@ -32,19 +41,22 @@ def is_unrelated(sentence: Sentence, constraints: Sequence[Constraint], *, is_sc
         constraints: What the other sentences forbid.
         is_scene: Whether the sentence may say when the next ones apply.
     """
-    words = set(re.findall(r"[a-z]+(?:'[a-z]+)?", sentence.text))
+    text = re.sub(r"\bnot optional\b", "", sentence.text)
+    words = set(re.findall(r"[a-z]+(?:'[a-z]+)?", text))
     # Chinese has no spaces between words.
     if words & _EXCEPTIONS or re.search(r"[\u3040-\u9fff]", sentence.text):
         return False
     if is_scene and _SITUATION.match(sentence.text):
         return False
-    if all(isinstance(each, Preceded) for each in constraints):
+    if all(isinstance(each, Preceded | ReadFirst | RunFirst | Accompanied) for each in constraints):
         return True  # "Run `a` before committing. If it fails, …"
     if words & _REFERENCES:
         return False
     if not all(map(_is_about_git, constraints)):
         is_later = not is_scene and not _SITUATION.match(sentence.text)
         return is_later and not words & {"may", "can"}
+    if all(isinstance(each, Messages) for each in constraints):
+        return not any(word.startswith(_MESSAGE_STEMS) for word in words)
     return not any(word.startswith(_STEMS) or word in ("pr", "prs") for word in words)
 
 

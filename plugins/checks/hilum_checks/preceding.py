@@ -8,7 +8,8 @@ from typing import TypeVar
 from hilum_checks import vocabulary as v
 from hilum_checks.actions import Scope, read_actions, read_command_names
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
-from hilum_checks.model import Commands, Preceded
+from hilum_checks.model import Commands, Constraint, Preceded, RunFirst
+from hilum_checks.reading_first import read_written
 from hilum_checks.sentences import UNREADABLE, Token
 
 Meaning = TypeVar("Meaning")
@@ -18,30 +19,61 @@ _PURPOSES = frozenset(
     format lint typecheck type-check verify validate check ensure reformat rebuild regenerate
     """.split()
 )
+# What is to be looked at with a command: "inspect `git status` before editing".
+_LOOKING = ("inspect", "confirm", "review", "check", "检查")
 _PURPOSE_WORDS = _PURPOSES | frozenset(
     """
     formatting formatted linting linted linter linters formatter typechecking type-checking
     typechecks check checks checker checked checking verified verification validated validation
     quality gate gates suite suites full complete local locally these both via clean cleanly green
     unfiltered entire whole as successfully succeed succeeds static analysis build builds compile compiles pipeline final step
-    last sequence order coverage hook script scripts has have
+    last sequence order coverage hook script scripts has have current worktree status
     """.split()
 )
 _PASSING = ("clean", "green", "succeed", "succeeds")
+# Ends of a piece of work: "before finishing", "before you consider a task done".
+_ENDS = frozenset(
+    """
+    finish finishing finished complete completing completed completion done declaring declare
+    claiming claim considering consider marking mark reporting report handing hand ending end
+    returning handoff responding concluding wrapping calling finalizing finalising ready
+    """.split()
+)
+_ENDING_WORDS = _ENDS | frozenset(
+    """
+    task tasks work job session turn you it the a an any as is are be change changes response final
+    answer feature features to user off over in up this that each every all your their them they
+    successful success for of implementation and
+    """.split()
+)
 _DEADLINES: dict[str, v.Phrases] = {
     "review": v.PULL_REQUEST,
     "reviews": v.PULL_REQUEST,
     "submission": v.PULL_REQUEST,
+    "submitting": (*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST),
+    "commit": v.GIT_COMMIT,
+    "push": v.GIT_PUSH,
+    "pr": v.PULL_REQUEST,
+    "merge": v.MERGE,
     "contributing": v.PULL_REQUEST,
 }
 _WAITING = frozenset(
-    {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG, *v.MERGE_BRANCH}
+    {
+        *v.GIT_COMMIT,
+        *v.GIT_PUSH,
+        *v.PULL_REQUEST,
+        *v.MERGE,
+        *v.PUBLISH,
+        *v.TAG,
+        *v.MERGE_BRANCH,
+        *v.DEPLOY,
+    }
 )
 
 
 def read_preceded(
     needed: Sequence[Token], before: Sequence[Token], scope: Scope
-) -> tuple[Preceded, ...]:
+) -> tuple[Constraint, ...]:
     """Read "always run ⟦0⟧ before committing": a check for each command that must run.
 
     Args:
@@ -49,21 +81,39 @@ def read_preceded(
         before: What must wait for it.
         scope: What the rest of the rule says.
     """
-    waiting = _first(before, lambda part: _read_deadline(part, scope))
-    if waiting is None:
-        return ()
-    commands = _first(_from_verb(needed), lambda part: _read_needed(part, scope))
-    return tuple(Preceded(each, waiting) for each in commands or ())
+    is_answer = _is_end_of_work(before)
+    deadline = None if is_answer else _first(before, lambda part: _read_deadline(part, scope))
+    writes = None
+    if deadline is None and not is_answer:
+        writes = _first(before, lambda part: read_written(part, scope))
+        if writes is None:
+            return ()
+    commands = _first(_from_verb(needed), lambda part: read_needed(part, scope)) or []
+    if writes is not None:
+        return tuple(RunFirst(each, writes) for each in commands)
+    return tuple(Preceded(each, deadline) for each in commands)
+
+
+def _is_end_of_work(tokens: Sequence[Token]) -> bool:
+    """Return whether something must be done before the work ends: "before finishing a task"."""
+    words = [token.text for token in tokens if token.role != "join"]
+    return bool(_ENDS.intersection(words)) and _ENDING_WORDS.issuperset(words)
 
 
 def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[Preceded, ...]:
     """Read "pull requests must pass ⟦0⟧": the commands must run before a pull request is opened."""
     nouns = {token.word for token in tokens if token.role == "noun"}
     verbs = [token.word for token in tokens if token.role == "verb"]
-    if "pull request" not in nouns or verbs != ["pass"] or not (scope.binding or scope.hard):
+    waiting = v.PULL_REQUEST
+    # "Every commit must pass ⟦0⟧".
+    if tokens and tokens[0].word == "commit" and not nouns:
+        waiting, tokens, verbs = v.GIT_COMMIT, tokens[1:], verbs[1:]
+    elif "pull request" not in nouns:
         return ()
-    commands = _read_needed(tokens, scope)
-    return tuple(Preceded(each, Commands(v.PULL_REQUEST)) for each in commands or ())
+    if verbs != ["pass"] or not (scope.binding or scope.hard):
+        return ()
+    commands = read_needed(tokens, scope)
+    return tuple(Preceded(each, Commands(waiting)) for each in commands or ())
 
 
 def _first(
@@ -89,14 +139,18 @@ def _from_verb(tokens: Sequence[Token]) -> Sequence[Token]:
     return tokens
 
 
-def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None:
+def read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None:
     """Return the commands that must run."""
     # "Run ⟦0⟧ or ⟦1⟧" leaves a choice.
     if any(token.role == "join" and token.text in ("or", "或", "或者") for token in tokens):
         return None
+    if not tokens:
+        return None
     first = tokens[0]
     # An order is binding; "`x` is run before committing" may describe a hook.
-    is_order = first.role == "verb" or first.text in _PURPOSES or first.text == "all"
+    is_order = first.role == "verb" or first.text in (*_PURPOSES, *_LOOKING, "all")
+    if first.text in _LOOKING:
+        tokens = tokens[1:]
     known = [token for token in tokens if token.text not in _PURPOSE_WORDS]
     clauses = read_clauses(known)
     if len(clauses) != 1 or not {"run", "pass", "use"}.issuperset(clauses[0].verbs):
@@ -107,7 +161,9 @@ def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None
         clause.verbs.append("pass")
     is_order = is_order or clause.verbs == ["pass"] or scope.hard or scope.binding
     # "Use ⟦0⟧ before committing" needs a name that only programs have.
-    if not is_order or (not clause.verbs and first.text not in _PURPOSES):
+    # "Always ⟦0⟧ before ⟦1⟧" needs no verb.
+    has_verb = bool(clause.verbs) or first.text in (*_PURPOSES, *_LOOKING)
+    if not is_order or not (has_verb or (scope.binding and first.role == "name")):
         return None
     is_plain = clause.has_only(
         "names",
@@ -133,8 +189,11 @@ def _read_deadline(tokens: Sequence[Token], scope: Scope) -> Commands | None:
         return Commands(_DEADLINES[words[0].text])
     if [token.word for token in words if token.role != "noun"] == ["submit"]:
         nouns = {token.word for token in words if token.role == "noun"}
-        if nouns <= {"changes", "file", "it", "workspace", "pull request", "new"}:
+        if nouns <= {"pull request", "new"} and nouns:
             return Commands(v.PULL_REQUEST)
+        # "Before submitting changes": whatever comes first.
+        if nouns <= {"changes", "file", "it", "workspace"}:
+            return Commands(_DEADLINES["submitting"])
     found = read_actions(tokens, "deny", scope)
     if len(found) != 1 or not isinstance(found[0], Commands) or found[0].branches:
         return None

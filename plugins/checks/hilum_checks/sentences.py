@@ -14,7 +14,7 @@ from hilum_checks.bare_names import bare_pattern
 
 OPEN = "⟦"
 CLOSE = "⟧"
-MAX_SENTENCE = 1_000
+MAX_SENTENCE = 2_000
 """Maximum number of characters in a rule; a longer one says more than a check can express."""
 UNREADABLE = "unknown"
 
@@ -44,12 +44,14 @@ class Sentence:
         text: Its text in lower case, with ``⟦0⟧`` for the first name.
         asides: The texts in parentheses, and the reason that follows the sentence.
         labels: The words before a colon that say what the sentence is about.
+        omitted: What a list in parentheses contains and is not understood.
     """
 
     tokens: tuple[Token, ...]
     text: str
     asides: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
 
 def split_rule(rule: str) -> list[Sentence] | str:
@@ -70,15 +72,23 @@ def split_rule(rule: str) -> list[Sentence] | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
+    text = _TYPE_LIST.sub(lambda found: re.sub(r"[a-z]+", r"`\g<0>:`", found[0]), text)
     names: list[str] = []
 
     def set_apart(found: re.Match[str]) -> str:
         name = next(group for group in found.groups() if group is not None).strip()
         # "`.lng` files" are files with this ending.
         is_ending = re.fullmatch(r"\.[a-z0-9]{1,12}", name) and not v.DOTTED.fullmatch(name)
+        is_ending = is_ending and name not in _MODIFIERS
         names.append(f"*{name}" if is_ending else name)
         return f"{OPEN}{len(names) - 1}{CLOSE}"
 
+    # Links to files of the project: `[the guide](docs/guide.md)`.
+    text = re.sub(
+        r"\[(?:[^\]`]|`[^`]*`)+\]\((?!https?:|mdc:)([\w./-]+\.[a-z]{2,4})(?:#[\w-]*)?\)",
+        r"`\1`",
+        text,
+    )
     # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
     text = re.sub(r"\[([^\]`]+)\]\(https?:[^)]*\)", r"\1", text)
@@ -97,18 +107,57 @@ def split_rule(rule: str) -> list[Sentence] | str:
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
-_ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
+_TYPE = r"(?:feat|fix|docs|style|refactor|perf|tests?|build|ci|chore|revert)"
+# "Types: feat, fix, docs, chore".
+_TYPE_LIST = re.compile(rf"(?<![\w`/-]){_TYPE}(?:(?:, |,| \| |\||/){_TYPE}){{2,}}(?![\w`/:(-])")
+_MODIFIERS = (".only", ".skip", ".todo", ".unwrap", ".expect")
+"""What tests and results are called with, and no endings of files."""
+_ENDS = re.compile(
+    r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不)[^，]*$)"
+    r"|(?<=⟧)，(?=(?:未知|使用|改用|请|应|用|统一用))"
+)
 
 
 def _read(text: str, names: list[str]) -> Sentence:
+    """Return the words of a sentence, without its decoration."""
+    closed = _read_note(text)
+    if closed:
+        return Sentence(tuple(_tokenize(closed, names)), text)
     asides: list[str] = []
-    edited = _EDIT_ASIDE.search(text)
-    is_generated = edited and "generated" in text[: edited.end()]
+    omitted: list[str] = []
+    text = _drop_product_names(text, names)
+    head = _take_asides(text, names, asides, omitted)
+    head = _cut_reason(_rewrite(head), names, asides)
+    found = _BREAK.search(head)
+    if found is None:
+        return Sentence(tuple(_tokenize(head, names)), text, tuple(asides), (), tuple(omitted))
+    return _join_parts(text, head, found, names, asides, omitted)
+
+
+def _read_note(text: str) -> str:
+    """Return what a note in parentheses demands: "types in ⟦0⟧ (generated, do not edit)"."""
     stored = _COMMIT_ASIDE.search(text)
     if stored:
-        return Sentence(tuple(_tokenize(f"do not commit {stored[1]}", names)), text)
-    if edited and is_generated and not _doubt_pattern().search(text[: edited.start()]):
-        return Sentence(tuple(_tokenize(f"do not hand-edit {edited[1]}", names)), text)
+        return f"do not commit {stored[1]}"
+    output = _OUTPUT_ASIDE.match(text.strip(" .!"))
+    if output:
+        return f"do not hand-edit {output[1]}"
+    edited = _EDIT_ASIDE.search(text)
+    if edited is None or "generated" not in text[: edited.end()]:
+        return ""
+    is_certain = not _doubt_pattern().search(text[: edited.start()])
+    return f"do not hand-edit {edited[1]}" if is_certain else ""
+
+
+def _take_asides(text: str, names: list[str], asides: list[str], omitted: list[str]) -> str:
+    """Return a text without the parts in parentheses, except those that name what it is about.
+
+    Args:
+        text: The text.
+        names: The names in it.
+        asides: The other parts in parentheses, which are added.
+        omitted: What lists in parentheses contain and is not understood, which is added.
+    """
 
     def take_aside(found: re.Match[str]) -> str:
         inner = found[1].strip()
@@ -121,77 +170,179 @@ def _read(text: str, names: list[str]) -> Sentence:
             return f", {inner} "  # "use `uv` (not `pip`)"
         if _not_programs().fullmatch(inner):
             return f", {inner} "  # "use pnpm (not npm/yarn)"
+        example = _EXAMPLE.fullmatch(inner)
+        if example and OPEN not in text[: found.start()] and _NAMING.search(text[: found.start()]):
+            return f" {example[1]} "  # "titles need a ticket (e.g. `[A-1] Title`)"
+        if inner in ("mandatory", "required", "only"):
+            return ", mandatory "
+        listed = _read_listed(text[: found.start()], inner, omitted)
+        if listed:
+            return f" {listed} "
         asides.append(inner)
         return " " if found.start() else ""
 
-    head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
-    head = re.sub(
-        r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)",
-        "",
-        head,
-    )
-    head = _SOURCE.sub(r"\1", head)
-    head = _WORKING.sub("commit to ", head)
-    head = _KEPT_OUT.sub(r"never commit \1", head)
-    head = _UNCOMMITTED.sub(r"never commit \1", head)
-    # "Never edit generated files such as ⟦0⟧" names some of them.
-    if re.search(r"\b(?:never|not|don't|no)\b", head):
-        head = re.sub(r",? (?:such as|like|including) (?=⟦)", " ", head)
-    head = re.sub(r" in (?:\.net|c#|c\+\+)(?!\w)", "", head)
-    head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
+    return re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+
+
+_EXAMPLE = re.compile(r"(?:e\.?g|for example|such as|like)\b[.,:]*\s*(⟦\d+⟧)")
+_NAMING = re.compile(
+    r"\b(?:titles?|commits?|commit messages?|branch(?: names?| naming|es)?|subjects?)\b"
+)
+
+
+def _drop_product_names(text: str, names: list[str]) -> str:
+    """Return a text without the names of products before their programs: "OpenTofu (`tofu`)"."""
+
+    def drop(found: re.Match[str]) -> str:
+        is_program = names[int(found[2])] in v.PROGRAMS and found[1] not in lexicon.lexicon()
+        return f"{OPEN}{found[2]}{CLOSE}" if is_program else found[0]
+
+    return re.sub(r"\b([a-z]+) [(（]⟦(\d+)⟧[)）]", drop, text)
+
+
+# "Destructive commands (⟦0⟧, force pushes)", "artifacts (⟦0⟧, etc.)".
+_LISTABLE = re.compile(
+    r"\b(?:never|not|don't|no|ask|refuse)\b.*\b(?:commands?|operations?|actions?|files?|folders?"
+    r"|directories|artifacts?|secrets?|credentials)\W*$"
+)
+
+
+def _read_listed(before: str, inner: str, omitted: list[str]) -> str:
+    """Return the names in a list in parentheses after a general word; empty if it is none."""
+    inner = re.sub(r"^(?:e\.?g|i\.?e|for example|such as|like|including)\b[.,:]?\s*", "", inner)
+    items = [item.strip() for item in re.split(r",|;|/(?=⟦)|\bor\b|\band\b", inner) if item.strip()]
+    named = [item for item in items if re.fullmatch(r"⟦\d+⟧(?: files?)?", item)]
+    is_list = bool(named) and _LISTABLE.search(before) is not None
+    if not is_list or _limit_pattern().search(inner):
+        return ""
+    rest = [item for item in items if item not in named and not re.match(r"etc\b|…|\.\.\.", item)]
+    if any(len(item.split()) > 5 for item in rest):
+        return ""
+    omitted += rest
+    return " or ".join(named)
+
+
+def _rewrite(text: str) -> str:
+    """Return a text in which other ways to say the same are replaced by the usual one."""
+    head = text
+    is_prohibition = re.search(r"\b(?:never|not|don't|no)\b", head) is not None
+    for pattern, replacement in _REWRITES:
+        head = pattern.sub(replacement, head)
+    if is_prohibition:
+        for pattern, replacement in _PROHIBITION_REWRITES:
+            head = pattern.sub(replacement, head)
     # "Before pushing, run `x` to catch errors".
-    if head.startswith("before "):
-        head = re.sub(
-            r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$", "", head
-        )
-    # "Run `x` to check the types before pushing".
-    purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
-    head = re.sub(purpose, "", head)
+    if _SITUATED.match(head):
+        head = _CHECKING.sub("", head)
+    return head
+
+
+def _cut_reason(head: str, names: list[str], asides: list[str]) -> str:
+    """Return a text without the reason at its end, which is added to the asides."""
     # In "before committing, run `x`", the comma begins no reason.
-    start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
+    start = head.find(",") + 1 if _SITUATED.match(head) else 0
     found = _reason_pattern().search(head, start)
-    # "Create a branch, run `x` before pushing": the order is no reason.
-    is_order = found and " before " in head[found.end() :]
-    if found and not (is_order and not _has_marker(_tokenize(head[: found.start()], names))):
-        asides.append(head[found.end() :])
-        head = head[: found.start()]
-    found = _BREAK.search(head)
     if found is None:
-        return Sentence(tuple(_tokenize(head, names)), text, tuple(asides))
+        return head
+    # "Create a branch, run `x` before pushing": the order is no reason.
+    is_order = " before " in head[found.end() :]
+    if is_order and not _has_marker(_tokenize(head[: found.start()], names)):
+        return head
+    asides.append(head[found.end() :])
+    return head[: found.start()]
+
+
+def _join_parts(
+    text: str,
+    head: str,
+    found: re.Match[str],
+    names: list[str],
+    asides: list[str],
+    omitted: list[str],
+) -> Sentence:
+    """Return a sentence from the parts before and after a dash or a colon."""
     left = _tokenize(head[: found.start()], names)
     rest = head[found.end() :]
     following = _read(rest, names)
     tokens = following.tokens
     labels = following.labels
+    label = head[: found.start()].strip()
+    is_colon = ":" in found[0] or "：" in found[0]
+    only_left = Sentence(tuple(left), text, (*asides, rest), (), tuple(omitted))
     is_demand = any(token.role == "MUST" for token in left) and len(left) > 1
-    if is_demand and not _has_marker(tokens) and ":" not in found[0] and "：" not in found[0]:
+    if is_demand and not _has_marker(tokens) and not is_colon:
         # "Branch names must start with `a/` - the pipeline needs it".
-        return Sentence(tuple(left), text, (*asides, rest))
+        return only_left
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
-        if any(token.role == "name" or token.word in _SUBJECTS for token in left):
+        if _names_subject(left, tokens):
             tokens = (*left, *tokens)
         else:
-            labels = (head[: found.start()].strip(), *labels)
+            labels = (label, *labels)
+    elif _asks_instead(left, tokens):
+        # "Never commit directly - always ask before committing" asks.
+        return Sentence(tokens, text, (*asides, *following.asides), labels, tuple(omitted))
     elif tokens and tokens[0].role == "NOT" and _says_where(left):
         # "Use them only in some files - never use `a` elsewhere".
-        labels = (head[: found.start()].strip(), *labels)
+        labels = (label, *labels)
+    elif _says_when(left, tokens):
+        # "Type checks matter before committing - always run `a`".
+        at = next(at for at, token in enumerate(left) if token.role == "BEFORE")
+        tokens = (*left[at:], *tokens)
     elif _is_before(left):
         # "Before committing: `a`" names what must run.
         tokens = _put_order(left, tokens)
     elif ":" in found[0] and _hint_pattern().match(rest) and _has_object(left):
         # "Never push to `main`: always use a branch".
-        return Sentence(tuple(left), text, (*asides, rest))
-    elif ":" in found[0] or "：" in found[0]:
+        return only_left
+    elif is_colon:
         is_verb_heading = _is_verb_heading(left)
         if _is_approval(left):
-            return Sentence((*_ASK_BEFORE, *tokens), text, (*asides, *following.asides), labels)
-        if _has_marker(tokens) and not is_verb_heading:
-            return Sentence(tuple(left), text, (*asides, rest))
-        tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
+            tokens = (*_ASK_BEFORE, *tokens)
+        elif _has_marker(tokens) and not is_verb_heading:
+            return only_left
+        else:
+            tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
     elif not (_is_choice(left) and _has_marker(tokens)):
-        return Sentence(tuple(left), text, (*asides, rest))
-    return Sentence(tokens, text, (*asides, *following.asides), labels)
+        return only_left
+    both = (*omitted, *following.omitted)
+    return Sentence(tokens, text, (*asides, *following.asides), labels, both)
+
+
+def _says_when(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether a part says only when the command after it must run."""
+    roles = [token.role for token in left]
+    is_when = roles.count("BEFORE") == 1 and "name" not in roles and roles[0] != "BEFORE"
+    known = [token for token in left if token.role in lexicon.MARKERS]
+    is_order = bool(right) and right[0].word == "run" and right[0].role == "verb"
+    return is_when and len(known) == 1 and is_order and not _has_marker(right)
+
+
+def _asks_instead(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether what must not be done is to be asked about: "never push - ask before pushing"."""
+    roles = dict.fromkeys(token.role for token in right if token.role in lexicon.MARKERS)
+    if [*roles][:2] != ["ASK", "BEFORE"]:
+        return False
+    # "Ask before Git operations - ask before `git push`" says it twice.
+    if [token.role for token in left if token.role in lexicon.MARKERS] == ["ASK", "BEFORE"]:
+        return not any(token.role == "name" for token in left)
+    if left[0].role != "NOT":
+        return False
+    verbs = {token.word for token in left if token.role == "verb"}
+    return bool(verbs) and verbs <= {token.word for token in right if token.role == "verb"}
+
+
+def _names_subject(left: Sequence[Token], right: Sequence[Token]) -> bool:
+    """Return whether the words before a colon or a dash say what the sentence is about."""
+    # "Follow the style of `rustfmt` - run `cargo fmt` before committing".
+    if left and left[0].role == "verb" and right and right[0].role == "verb":
+        return False
+    if any(token.role == "name" or token.word in _SUBJECTS for token in left):
+        return True
+    # "Branch naming: `feature/x`".
+    is_noun = any(token.word in _NAMED_SUBJECTS for token in left)
+    is_noun = is_noun or [token.text for token in left] in (["commits"], ["commit"])
+    return is_noun and not any(token.role in lexicon.MARKERS for token in right)
 
 
 _LINT = re.compile(r"(?:@?[\w-]+/)*(?:no|prefer|enforce|require|ban)-[a-z-]+")
@@ -200,6 +351,11 @@ _EDIT_ASIDE = re.compile(
     r"(⟦\d+⟧(?:\s*(?:,|/|and|or|, and)\s*⟦\d+⟧)*)\s*(?:files?|folders?|directory)?\s*[(（]"
     r"(?:(?:auto-?)?generated[^\w()]+)?(?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)"
     r"(?: it| them| directly| manually| by hand)*[)）]"
+)
+# "`public/` - compiled output (do not edit directly)".
+_OUTPUT_ASIDE = re.compile(
+    r"^(⟦\d+⟧)\s*(?:[-–—:]|is|are)\s*[^()⟦]*\b(?:generated|compiled|built|build|bundled)\b[^()⟦]*"
+    r"[(（](?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*[)）]$"
 )
 # "Keep secrets in `.env` (never commit)".
 _COMMIT_ASIDE = re.compile(
@@ -226,7 +382,72 @@ _WORKING = re.compile(
     r"\b(?:work|develop)(?:ing)? (?:directly )?on (?=(?:the )?(?:⟦|main\b|master\b|develop\b))"
 )
 _SUBJECTS = ("conventional", "prefix", "message")
+_NAMED_SUBJECTS = ("branch name", "branch", "pr title", "subject", "file name", "managing")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
+# Sentences that begin with when or before what something must be done.
+_SITUATED = re.compile(r"(?:before|prior to|after|when|whenever|if|once|every time|each time)\b")
+_CHECKING = re.compile(
+    r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm|keep|update|refresh|regenerate"
+    r"|rebuild|sync|fix|see|make sure|avoid|prevent|understand|get|learn)\b(?!.*\b(?:if|when|unless)\b)[^,;⟦]*$"
+)
+# Other ways to say the same, in the order in which they are replaced.
+_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (
+            r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?"
+            r"(?:issues|errors|warnings|problems|failures)",
+            "",
+        ),
+        (_SOURCE.pattern, r"\1"),
+        (_WORKING.pattern, "commit to "),
+        (_KEPT_OUT.pattern, r"never commit \1"),
+        (_UNCOMMITTED.pattern, r"never commit \1"),
+        (r" in (?:\.net|c#|c\+\+)(?!\w)", ""),
+        (r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only"),
+        # "Run `x` to check the types before pushing".
+        (r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)", ""),
+        # "Read ⟦0⟧ if it is not in context yet": whoever knows it has read it.
+        (
+            r",? if (?:it|they|you) (?:is not|isn't|are not|aren't|have not|haven't)\b"
+            r"[^,;:—]*?(?=\s+[-–—]|[,;:—]|$)",
+            "",
+        ),
+        # "Confirm the status with ⟦0⟧ before editing" asks nobody.
+        (r"^confirm (?=[^;]*\bwith ⟦\d+⟧ before\b)", "check "),
+        (r",? as requested\b|\bwith no (?:type |lint )?(?:errors|warnings|failures|issues)\b", ""),
+        # "Ask for permission to push".
+        (r"\b(approval|permission|confirmation|consent|authorization) to (?=[a-z])", r"\1 before "),
+        (r"\band before\b", "and"),
+        # "Package manager: pnpm (mandatory)".
+        (r"\bpackage manager: (⟦\d+⟧|\w+), mandatory\b", r"use \1 as the package manager"),
+        # "Do not edit it, even when a test fails".
+        (r",? even (?:if|when|for|in|as|though)\b[^,;:—]*$", ""),
+    )
+)
+_PROHIBITION_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # "Never edit generated files such as ⟦0⟧" names some of them.
+        (r",? (?:such as|like|including) (?=⟦)", " "),
+        # "Use ⟦0⟧, not ⟦1⟧, for all commands".
+        (
+            r"(?<=⟧),? for (?:all |any |repo |repository |project |workspace )*"
+            r"(?:commands|scripts|tasks|operations|everything)$",
+            "",
+        ),
+        # "No ⟦0⟧ in committed code".
+        (r"\s+in (?:the )?(?:committed|final|merged|checked-in) (?:code|tests|files)\b", ""),
+        # "Do not edit ⟦0⟧ or similar files".
+        (r"(?<=⟧),? (?:or|and) (?:any )?(?:other|similar|equivalent)\b[^,;:—]*$", ""),
+        # What the forbidden thing is always for limits nothing.
+        (
+            r"(?<=⟧) to (?:bypass|silence|suppress|skip|circumvent|work around|get around|discard)"
+            r"\b[^,;:—]*(?=$|[,;:—])",
+            "",
+        ),
+    )
+)
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
@@ -309,6 +530,10 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     roles = [token.role for token in left]
     if [role for role in roles if role != "asking"][-1] == "ASK" and "verb" not in roles:
         return (*left, Token("BEFORE", "BEFORE"), *right)
+    # "Lint all files before committing: ⟦0⟧".
+    if "BEFORE" in roles[1:] and not {"ASK", "NOT", "verb"} & set(roles[: roles.index("BEFORE")]):
+        at = roles.index("BEFORE")
+        return (*left[:at], *right, *left[at:])
     # In "Never edit these without approval: ⟦0⟧", the list belongs to the verb.
     start = roles.index("verb") if "verb" in roles else len(roles)
     ends = [at for at in range(start, len(roles)) if roles[at] in lexicon.MARKERS]
@@ -316,7 +541,10 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     return (*left[:end], *right, *left[end:])
 
 
-_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*(?:\s+files?)?")
+_NAMES = re.compile(
+    r"⟦\d+⟧(?:\s*(?:,|、|/|\||and|or|和|或|, and|, or)\s*⟦\d+⟧)*"
+    r"(?:\s+(?:files?|prefix(?:es)?|format|style))?"
+)
 
 
 @cache
@@ -324,7 +552,8 @@ def _reason_pattern() -> re.Pattern[str]:
     """Return a pattern for the beginning of a reason, or of what to do instead."""
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
-        r"|this|use|run|prefer|including|instead|which (?:is|are)|so)\b)"
+        r"|this|use|run|prefer|including|instead|which (?:is|are)|so"
+        r"|the user (?:will|does|runs|starts|handles)|i will|we will)\b)"
         r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b"
         r"|as (?:it|they|these|this|that) (?:is|are|can|will|may|causes?|breaks?)\b"
         r"|so that\b)"
@@ -511,8 +740,13 @@ def is_harmless(text: str) -> bool:
     """Return whether a text only explains a rule, or says what to do instead."""
     text = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", text)
     text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
-    # A reason limits nothing.
+    # A reason limits nothing, nor does what widens a rule.
     text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r",? even (?:when|if)\b[^,;]*|\bnot optional(?: suggestions)?\b", "", text)
+    if re.match(r"(?:as|since|because) (?!needed|required|appropriate|long)", text):
+        return re.search(r"\b(?:unless|except|however|but)\b", text) is None
+    if _HELP.match(text):
+        return True
     text = re.sub(r"^(?:as|since) (?:it|they|these|this|that) (?:can|will|may)\b", "", text)
     text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
     text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
@@ -520,14 +754,15 @@ def is_harmless(text: str) -> bool:
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )
     # Another prohibition makes no exception, nor do examples.
-    prohibition = r"^(?:and |also )*(?:never|do not|don't|must not)\b"
+    prohibition = r"^(?:and |also |in particular,? |likewise,? |similarly,? )*"
+    prohibition += r"(?:(?:never|do not|don't|must not)\b|不准|禁止|严禁|切勿|请勿|绝不)"
     text, number = re.subn(prohibition, "", text.strip())
     if number:
         return _limit_pattern().search(text) is None
     examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
     if re.match(examples, text):
         return _limit_pattern().search(text) is None
-    text = re.sub(r"^⟦\d+⟧(?:, ?⟦\d+⟧)*,? etc\.?$", "", text)
+    text = re.sub(r",? etc\.?$", "", text)
     text = re.sub(r"^⟦\d+⟧ only$|^(?:p?npm|yarn|bun|uv|poetry|cargo) only$", "", text.strip())
     is_hint = _hint_pattern().match(text)
     pattern = _limit_pattern() if is_hint else _doubt_pattern()
@@ -566,6 +801,14 @@ def is_other_harmless(text: str, *, earlier: bool) -> bool:
         r"\bwith no exceptions?\b|\binstead\b|\ballowed (?:types|scopes|prefixes)\b", "", text
     ).strip()
     return re.search(_SITUATION if earlier else _OTHERS, text) is None
+
+
+# What to do if a rule cannot be kept, and doubts about which the user is to be asked.
+_HELP = re.compile(
+    r"(?:if|when|where) (?:[^,;]*\b(?:exceed\w*|fail\w*|violat\w*|missing|not found|unavailable|longer|larger"
+    r"|grow\w*)\b[^,;]*, (?!ask|skip|ignore|you (?:may|can))"
+    r"|[^,;]*, (?:please |always |stop and |then )*ask\b)(?!.*\b(?:may|can|allowed|unless|except|skip)\b)"
+)
 
 
 def wants_new_files(text: str) -> bool:

@@ -36,6 +36,7 @@ from hilum_checks.model import (
     Paths,
     Preceded,
     ReadFirst,
+    RunFirst,
     Tools,
 )
 from hilum_checks.path_matcher import Fit
@@ -77,6 +78,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
     " this one, with nothing between them that writes files.",
+    RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
 
 
@@ -120,12 +122,18 @@ def judge(
                 continue
             kind = ReadFirst
             constraint = constraint.before
+        elif isinstance(constraint, RunFirst):
+            if history is not None and history.has_run(constraint.needed, root):
+                continue
+            kind = RunFirst
+            constraint = constraint.before
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
         if fit != "yes" and isinstance(constraint, Commands):
             fit, action = _match_recipes(constraint, facts, rule, (fit, action))
-        if not fit:
+        # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
+        if not fit or (fit == "maybe" and kind is RunFirst):
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or kind is ReadFirst):
@@ -176,7 +184,7 @@ def parts_of(
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
     return any(
-        isinstance(constraint, Preceded | Accompanied | ReadFirst)
+        isinstance(constraint, Preceded | Accompanied | ReadFirst | RunFirst)
         for _, _, constraint in parts_of(rules)
     )
 
@@ -210,6 +218,26 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
         path = facts.matcher.match_found(constraint, access, findings)[1]
         if path:
             return f"it may change or delete {path[:200]}"
+    return ""
+
+
+def describe_creation(patterns: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Return how a call certainly creates one of the files that patterns describe.
+
+    Args:
+        patterns: Patterns as in ``.gitignore``, relative to the workspace.
+        agent: The agent that makes the call.
+        call: The call.
+        tool: The tool.
+
+    Returns:
+        A description, or an empty string if the call creates no such file.
+    """
+    constraint = Paths(tuple(patterns), frozenset(("create",)))
+    facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
+    for fit, access, path in _matching_accesses(constraint, facts):
+        if fit == "yes":
+            return f"{_describe_access(access)} {path[:200]}"
     return ""
 
 

@@ -109,6 +109,17 @@ PACKAGE_MANAGERS = (
 """Programs of which a project uses one."""
 MANAGERS = frozenset.union(*PACKAGE_MANAGERS) - {"bun", "uv"}
 
+MANAGING: dict[str, Phrases] = {
+    "npm": phrases("npm install|npm i|npm ci|npm add|npm uninstall|npm update"),
+    "pnpm": phrases("pnpm install|pnpm i|pnpm add|pnpm remove|pnpm update"),
+    "yarn": phrases("yarn install|yarn add|yarn remove|yarn upgrade"),
+    "pip": phrases("pip install|python -m pip install|python3 -m pip install|pip uninstall"),
+    "pip3": phrases("pip3 install|pip3 uninstall"),
+    "pipenv": phrases("pipenv install|pipenv uninstall"),
+    "poetry": phrases("poetry add|poetry install|poetry remove|poetry update"),
+}
+"""The commands with which package managers change the packages of a project."""
+
 # Different spellings of the same command.
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
@@ -164,6 +175,42 @@ FORCE_PUSH = phrases(
 AMEND = phrases("git commit --amend")
 SKIP_HOOKS = phrases("* --no-verify|git commit -n")
 STAGE = phrases("git add|git stage|git update-index")
+DEPLOY = phrases(
+    "npm run deploy|pnpm run deploy|pnpm deploy|yarn deploy|bun run deploy|make deploy|just deploy"
+    "|task deploy|vercel deploy|vercel --prod|netlify deploy|fly deploy|flyctl deploy|firebase deploy"
+    "|serverless deploy|sls deploy|cdk deploy|sam deploy|wrangler deploy|wrangler publish"
+    "|kubectl apply|helm install|helm upgrade|terraform apply|tofu apply|terragrunt apply|pulumi up"
+    "|gcloud app deploy|gcloud run deploy|eb deploy|heroku|git push heroku|mise run deploy|kamal deploy"
+    "|cap production deploy|ansible-playbook|docker stack deploy|railway up|amplify publish"
+)
+TESTS = phrases(
+    "pytest|npm test|npm t|npm run test|pnpm test|pnpm run test|yarn test|bun test|bun run test"
+    "|cargo test|cargo nextest|go test|vitest|jest|make test|just test|dotnet test|mvn test"
+    "|gradle test|gradlew test|tox|nox|phpunit|rspec|playwright test|cypress run|php artisan test"
+)
+UPGRADE = phrases(
+    "npm update|npm upgrade|npm audit fix|pnpm update|pnpm up|pnpm upgrade|yarn upgrade|yarn up|bun update"
+    "|pip install -U|pip install --upgrade|uv lock --upgrade|uv lock -U|poetry update|pdm update"
+    "|cargo update|bundle update|composer update|go get -u|flutter pub upgrade|ncu|npx npm-check-updates"
+)
+MIGRATE = phrases(
+    "alembic upgrade|alembic downgrade|manage.py migrate|python manage.py migrate|prisma migrate"
+    "|prisma db push|rails db:migrate|rake db:migrate|php artisan migrate|knex migrate:latest"
+    "|sequelize db:migrate|typeorm migration:run|drizzle-kit push|drizzle-kit migrate|flyway migrate"
+    "|npm run migrate|npm run db:migrate|pnpm db:migrate|pnpm db:push|supabase db push|make migrate"
+)
+GLOBAL_INSTALL = phrases(
+    "npm install -g|npm i -g|npm install --global|npm i --global|pnpm add -g|pnpm add --global"
+    "|yarn global add|bun add -g|bun install -g|pip install --user|sudo pip install|sudo npm install"
+)
+APPROVE = phrases("gh pr review --approve|gh pr review -a|glab mr approve")
+GIT_CONFIG = phrases("git config")
+# What runs other programs in the environment of a project.
+LAUNCHERS = phrases(
+    "uv run|uvx|poetry run|pdm run|hatch run|pipenv run|pixi run|rye run|conda run|npx|npm|pnpm|yarn"
+    "|bun|bunx|docker|docker-compose|podman|make|just|mise|moon|tox|nox|nix|bazel|breeze|ddev"
+    "|bundle exec|dotenv|direnv exec|devbox run|flox activate"
+)
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
 PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
@@ -183,6 +230,11 @@ WORKTREE = phrases("git worktree add")
 DEV_SERVER = phrases(
     "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"
     "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
+)
+RUN_APP = phrases(
+    "flutter run|cargo run|dotnet run|make run|just run|expo start|npx expo start|npm run start"
+    "|streamlit run|uvicorn|gunicorn|manage.py runserver|python manage.py runserver|npm run ios"
+    "|npm run android|docker compose up"
 )
 STASH = phrases("git stash")
 RESET = phrases("git reset")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import attrs
@@ -161,8 +161,14 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
         (count_matches(expression, read_text(os.path.join(cwd or "/", access.path))) or 0)
         for cwd in access.cwds or (None,)
     )
+    line = _read_last_line(access)
     for text, certain in copied_texts.find_copied(facts, paths, access):
         added = count_matches(expression, text)
+        if line and added is not None:
+            # The text may complete the last line of the file.
+            joined = count_matches(expression, line + text)
+            alone = count_matches(expression, line) or 0
+            added = None if joined is None else max(added, old + joined - added - alone)
         if added is None or added > old:
             if certain:
                 return "yes"
@@ -172,12 +178,51 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
 
 def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
     """Return whether a call adds text that matches an expression to a file."""
+    if facts.command_texts and _completes_line(expression, facts, access):
+        return True
     for old, new in _replacements(facts, access):
         added = count_matches(expression, new)
         # An expression that takes too long fails closed.
         if added is None or (added and added > (count_matches(expression, old) or 0)):
             return True
     return False
+
+
+def _completes_line(expression: str, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether a command completes the last line of a file to a forbidden text."""
+    line = _read_last_line(access)
+    added = "".join(_list_outputs(facts)) if line else ""
+    if not added:
+        return False
+    count = count_matches(expression, line + added)
+    return count is None or count > (count_matches(expression, line) or 0)
+
+
+def _read_last_line(access: FileAccess) -> str:
+    """Return the last line of a file if no line break ends it, so that text may be added to it."""
+    path = os.path.join((access.cwds[0] if access.cwds else None) or "/", access.path)
+    return read_text(path).rpartition("\n")[2]
+
+
+def _list_outputs(facts: CallFacts) -> Iterator[str]:
+    """Yield what commands that only print text print, in their order."""
+    for command in facts.commands:
+        program, *words = command.words or ("",)
+        if program == "echo":
+            plain = [_ESCAPE.sub(_read_escape, word) for word in words]
+            options = list(takewhile(re.compile(r"-[neE]+").fullmatch, plain))
+            ending = "" if any("n" in option for option in options) else "\n"
+            yield " ".join(plain[len(options) :]) + ending
+        elif program == "printf":
+            yield from _print_formatted([_ESCAPE.sub(_read_escape, word) for word in words])
+        elif program in ("cat", "tee") and command.command.stdin is not None:
+            yield command.command.stdin
+
+
+def _print_formatted(words: Sequence[str]) -> Iterator[str]:
+    """Yield what `printf` prints."""
+    values = iter(words[1:])
+    yield _DIRECTIVE.sub(lambda _: next(values, ""), "".join(words[:1]))
 
 
 def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, str]]:
@@ -214,6 +259,8 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
 def _list_texts(facts: CallFacts) -> Iterator[str]:
     """Yield the texts that a command line may write: as written, and as the shell reads them."""
     yield from facts.command_texts
+    # Several commands may print a text in pieces: `{ printf console; echo ".log(1)"; } > a.ts`.
+    yield "".join(_list_outputs(facts))
     for command in facts.commands:
         yield from command.words
         yield from _as_printed(command.words)
@@ -228,8 +275,7 @@ def _as_printed(words: Sequence[str]) -> Iterator[str]:
     plain = [_ESCAPE.sub(_read_escape, word) for word in words]
     yield from (new for new, word in zip(plain, words, strict=True) if new != word)
     if plain[:1] == ["printf"]:
-        values = iter(plain[2:])
-        yield _DIRECTIVE.sub(lambda _: next(values, ""), "".join(plain[1:2]))
+        yield from _print_formatted(plain[1:])
 
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|0?([0-7]{1,3})|n|t)")

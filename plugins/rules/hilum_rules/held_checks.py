@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from hilum_checks import Check
-from hilum_checks.model import PARTS, Constraint, Effect
+from hilum_checks.model import PARTS, Commands, Constraint, Effect, Paths, ReadFirst
 
 from hilum_rules.rule import Rule, RulesFile, RuleType
 
@@ -164,7 +164,15 @@ def _to_data(rule: Rule, part: Part) -> HeldCheck:
 
 
 def _read_part(held: HeldCheck) -> Part:
-    return held.effect, msgspec.convert(held.constraint, PARTS[held.kind])
+    fields = held.constraint
+    if held.kind != "ReadFirst":
+        return held.effect, msgspec.convert(fields, PARTS[held.kind])
+    # msgspec cannot tell which of two classes is meant.
+    before = fields["before"]
+    needed = msgspec.convert(fields["needed"], Paths)
+    if "branches" in before:
+        return held.effect, ReadFirst(needed, msgspec.convert(before, Commands))
+    return held.effect, ReadFirst(needed, msgspec.convert(before, Paths))
 
 
 def _make_rule(held: HeldCheck, part: Part) -> Rule:

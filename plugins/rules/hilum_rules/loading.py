@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import attrs
 import msgspec
 from hilum import Workspace, config_folder
+from hilum_checks.heading_completion import complete_sentence, name_order
 from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
 from hilum_rules.exceptions_after import withdraw_limited
-from hilum_rules.heading_completion import complete_sentence, name_order
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.importing import ImportResolver, PlacedDraft
 from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
@@ -251,7 +251,10 @@ def _compile_sentence(rule: Rule) -> Compiled:
     import hilum_checks
 
     headings = rule.section.split(" > ")
-    heading = "" if rule.lead else headings[-1]
+    # "Pre-PR checklist > Tests": what the outer heading says of the order holds for the inner one.
+    is_step = rule.content.startswith("[ ]") or " pass" in rule.content
+    orders = [each for each in headings if is_step and name_order(each)]
+    heading = "" if rule.lead else (orders or headings)[-1]
     limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
     limit = limiting[-1] if limiting else ""
     compiled = [

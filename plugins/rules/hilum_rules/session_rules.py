@@ -29,6 +29,7 @@ from hilum import (
 from hilum.errors import HilumError
 from hilum.events import AnyEvent, PluginEvent
 
+from hilum_rules.discovery import list_patterns
 from hilum_rules.prompt_layers import REMINDER, build_layers
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ HELD = "rules.held"
 """The event about checks that hold although their rules are no longer in a file."""
 LIFTED = "rules.lifted"
 """The event about held checks that the user has lifted."""
+# Parts of the names of all rules files of projects; most calls contain none of them.
+_RULES_FILE = re.compile(
+    r"agents?\.(?:override\.)?md|claude(?:\.local)?\.md|gemini\.md|\.(?:claude|cursor|github|junie|hilum"
+    r"|windsurf|cline|roo|kiro)",
+    re.IGNORECASE,
+)
 COMMAND = PromptCommand(
     "reload-rules", "Read the rules files again, and lift checks that are in no file any more"
 )
@@ -339,7 +346,7 @@ class Rules:
         The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
-        if not self._enforced():
+        if not self._enforced() and not self._may_add_rules(call, tool):
             if not named:
                 return None
             # Most calls use a folder that was used before, and need no thread.
@@ -355,7 +362,7 @@ class Rules:
         self._hold()
         rules = self._enforced()
         if not rules:
-            return None
+            return self._judge_new_rules(agent, call, tool)
         history = None
         if hilum_checks.need_history(rules):
             history = self._open_history()
@@ -368,6 +375,7 @@ class Rules:
             verdicts += [deny(reason) for reason in reasons if reason]
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
+            verdicts.append(self._judge_new_rules(agent, call, tool))
             verdicts.append(self._judge_overflow())
         objections = [verdict for verdict in verdicts if verdict]
         # The strictest verdict wins, regardless of the order of the checks.
@@ -385,6 +393,27 @@ class Rules:
         if not rewrite:
             return None
         return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+
+    def _may_add_rules(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether a call may create a rules file although the project has rules already.
+
+        A look at its arguments is enough, so that other calls need no thread.
+        """
+        if tool.risk == "read" or not self.bundle.rules:
+            return False
+        return _RULES_FILE.search(call.arguments) is not None
+
+    def _judge_new_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask the user before an agent adds a rules file to a project with rules.
+
+        The new file could keep the others out of the prompts of later sessions, or replace them.
+        """
+        if not self._may_add_rules(call, tool):
+            return None
+        if not any(file.origin == "project" and file.rules for file in self.snapshot.active):
+            return None
+        created = hilum_checks.describe_creation(list_patterns(), agent, call, tool)
+        return ask(f"The agent wants to add rules to the project: {created}.") if created else None
 
     def _judge_overflow(self) -> Verdict | None:
         """Ask the user before each change if there were too many checks to hold."""
@@ -433,7 +462,9 @@ class Rules:
         if self._history is None:
             from hilum_checks.call_history import CallHistory
 
-            self._history = CallHistory()
+            files = self._store.snapshot.active
+            given = [path for file in files if not file.is_excluded for path in file.sources]
+            self._history = CallHistory(given)
         return self._history
 
     @hookimpl

@@ -144,8 +144,8 @@ ENFORCED = {
     "You must only create documentation files if explicitly requested by the user.": "asks before creating *.md",
     "Never modify CI workflows without approval": "asks before writing .github/workflows/**",
     # lists of which only some things are understood
-    "Never use bare `python` or `pip`.": "refuses the command `pip`",
-    "Never commit secrets or `.env` files": "refuses the command `git add * .env`",
+    "Never use bare `python` or `pip`.": "refuses the command `python` or `pip`",
+    "Never commit secrets or `.env` files": "refuses writing text that matches /(?:-----BEGIN",
     "Never push to `main`, edit `a.py`, or guess.": "refuses the command `git push`",
     "Do not edit `a.py`, `b.py` or anything generated": "refuses writing a.py, b.py by hand",
     "Never edit, stage, or commit `a.py`.": "refuses writing a.py, the command `git add * a.py`",
@@ -208,7 +208,7 @@ ENFORCED = {
     "Ask before: deleting files, adding deps, pushing.": "asks before deleting files",
     "Ask first: new dependencies, schema changes": "asks before the command `pip install`",
     "Stop and ask the user if any task requires: pushing to `main`": "asks before the command `git push`",
-    "Do not deploy, publish, or release without approval.": "asks before the command `npm publish`",
+    "Do not deploy, publish, or release without approval.": "asks before the command `npm run deploy`",
     "Do not create commits, branches, or PRs unless told.": "asks before the command `git commit`",
     # what a name is, in another part of the rule
     "Leave `vendor/` untouched.": "refuses writing vendor",
@@ -264,9 +264,110 @@ ENFORCED = {
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
     "Use `// Act` comments when helpful. Never add `// Arrange`.": "refuses writing text that matches",
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
+    # reading first
+    "**Read `AGENTS.md` first.**": "refuses writing files by hand, except .git before",
+    "Read `docs/a.md` before editing anything.": "refuses writing files by hand, except .git before",
+    "Read the root `CLAUDE.md` first.": "refuses writing files by hand, except .git before",
+    "Always read `CONTRIBUTING.md` first.": "refuses writing files by hand, except .git before",
+    "Read [the guide](docs/guide.md) before changing the repository.": "refuses writing files by hand, except .git before",
+    "Before editing files in `api/`, read `api/README.md`.": "refuses writing api before reading api/README.md",
+    "Before working on anything in `web/`, read `web/A.md` if it isn't already in context.": "refuses writing web before",
+    "Read `docs/testing.md` before writing tests.": "refuses writing *test*, *spec* before reading docs/testing.md",
+    "Before making changes, read and follow [A](A.md) and the relevant sections of [B](B.md).": "refuses",
+    "修改代码前先阅读 `docs/a.md`": "refuses writing files by hand, except .git before",
+    # before writing, finishing, submitting
+    "Inspect `git status -sb` before editing and preserve unrelated work.": "refuses writing files by hand, except .git before",
+    "Confirm the current status with `git status` before editing.": "refuses writing files by hand, except .git before",
+    "Before you edit `a.py`, run `make x`.": "refuses writing a.py before the command `make x` has",
+    "Run `pre-commit run --all-files` before submitting (hooks: black, yamllint, etc.).": "refuses the command",
+    "Run `make style` before you finish.": "refuses a final answer before the command `make style` has",
+    "ALWAYS run `cargo fmt` and `cargo test` before considering a task complete.": "refuses a final answer before the",
+    "Before declaring work complete, run `pytest -q`.": "refuses a final answer before the command `pytest -q` or",
+    "Every commit must pass `make ci`.": "refuses the command `git commit` or `git commit-tree` or",
+    "All tests must pass before committing (`npm test`).": "refuses the command `git commit` or `git commit-tree` or",
+    # after changes
+    "After modifying code, run `graphify update .` to keep the graph current (AST-only).": "refuses a final answer before",
+    "After editing Go files, run `crlfmt -w <filename>.go` to format them.": "refuses a final answer before the command",
+    "Run `pnpm generate` after changing `schema.prisma`.": "refuses a final answer before the command `pnpm generate` has",
+    "Whenever you change `a.proto`, run `make proto`.": "refuses a final answer before the command `make proto` has",
+    "When you modify `src/api/`, update `docs/api.md`.": "refuses a final answer without writing docs/api.md since",
+    "After changes run: npm run lint (and `make b` if `b/` changed).": "refuses a final answer before the command",
+    # names
+    "Branch names should follow: `feature/<short-description>` or `fix/<short-description>`": "refuses creating a branch",
+    "Branch per story: `td/<story-id>-<slug>` (e.g. `td/501-file-discovery`).": "refuses creating a branch, except `",
+    "Branch naming format: `COM-123-short-title`": "refuses creating a branch, except `",
+    "Work on `codex/<task-name>` branches": "refuses creating a branch, except `",
+    "分支命名：`feature/xxx`、`fix/xxx`": "refuses creating a branch, except `",
+    "Commit messages should be clear and follow conventions (`feat:` / `fix:` / `chore:` prefix).": "refuses a commit",
+    "Commit subject: `TD-501: resolve the order`": r"refuses a commit message that does not match /^TD-\d+: ?\S/",
+    "Commit message form: `<JIRA-ID>: <description>`": r"refuses a commit message that does not match /^[^\s:][^:\n]*:",
+    "All commit messages must start with `[agent]`.": "refuses a commit message that does not match",
+    "Commits: `<module>: concise message (#issue)`": r"refuses a commit message that does not match /^[^\s:][^:\n]*:",
+    "Commit types: feat, fix, docs, chore": "refuses a commit message that does not match",
+    "Include the issue number in commit messages, e.g. `#123`.": "refuses a commit message that does not match",
+    "Commit messages must not end with a period.": r"refuses a commit message that matches /\A[^\n]*\.[",
+    "Follow conventional commits for PR titles": "refuses a pull request title that does not match",
+    "Use semantic PR titles: `<type>(<scope>): <description>`": "refuses a pull request title that does not match",
+    "PR title requires a ticket (e.g. `[ABC-1][SQL] Title`).": "refuses a pull request title that does not match",
+    "Pull requests must target `develop`.": "refuses the command `gh pr create --base` or",
+    "Test files must end with `Test.php` suffix": r"refuses new files whose names do not match /Test\.php$/ in",
+    "Test files must be named `test_*.py`.": r"refuses new files whose names do not match /^test_.*\.py$/ in",
+    "Use `kebab-case.ts` for new TypeScript filenames.": "refuses new files whose names do not match",
+    "Every new `.py` file must start with `from __future__ import annotations`.": "refuses files without text that matches",
+    # programs
+    "**Primary tool**: OpenTofu (`tofu`) not Terraform": "refuses the command `terraform`",
+    "Use `docker compose`, not `docker-compose`.": "refuses the command `docker-compose`",
+    "Use `uv run`. Never run `python` directly.": "refuses the command `python`, except `uv run` or `uvx` or",
+    "Always use `just test` instead of `pytest`.": "refuses the command `pytest` or `py.test` or",
+    "使用 `uv run` 运行所有 Python 命令": "refuses the command `python` or `python3`, except `uv run` or",
+    "DO NOT use `tsc` directly.": "refuses the command `tsc`, except `uv run` or `uvx` or",
+    "Never run bare `tsc`; use `yarn typecheck` from the repo root.": "refuses the command `tsc`, except `uv run` or `uvx` or",
+    "Use `bun` for JavaScript/TypeScript package work.": "refuses the command `npm install` or `npm i` or `npm ci` or",
+    "Do not use `-j` argument with ninja - let it decide.": "refuses the command `ninja -j`",
+    "GitOps原则，Flux管理，不准执行`kubectl apply`": "refuses the command `kubectl apply`",
+    "Never run destructive system commands (`rm -rf /`, `DROP TABLE`, force-push to main).": "refuses the command `rm -rf /`",
+    "Never run deployment commands (`mise run deploy`, or anything that changes production).": "refuses the command",
+    "Do not run `brew install`, `apt install`, or any other manager.": "refuses the command `brew install` or `apt install`",
+    "Don't commit with --no-verify.": "refuses the command `--no-verify` or `git commit -n`",
+    "Never force-push to shared branches.": "refuses the command `git push --force` or `git push -f` or",
+    "Do not run database migrations.": "refuses the command `alembic upgrade` or `alembic downgrade`",
+    "Do not modify git config.": "refuses the command `git config`, except `git config --get`",
+    "Never install packages globally.": "refuses the command `npm install -g` or `npm i -g` or",
+    "Never approve PRs.": "refuses the command `gh pr review --approve` or",
+    "Open PRs as drafts.": "refuses the command `gh pr create`, except",
+    # approval
+    "Always ask before running tests.": "asks before the command `pytest` or `npm test` or `npm t` or",
+    "Do not upgrade dependencies without permission.": "asks before the command `npm update` or `npm upgrade` or",
+    "Never deploy without approval.": "asks before the command `npm run deploy` or `pnpm run deploy`",
+    "**NEVER commit code directly** - Always ask before committing": "asks before the command `git commit` or",
+    "Never amend commits. Only amend if the user explicitly says so.": "asks before the command `git commit --amend`",
+    "Never delete files without approval. If something appears unnecessary, ask before removing it.": "asks before",
+    # secrets, files and code
+    "Never commit secrets.": "refuses writing text that matches /(?:-----BEGIN [A-Z",
+    "No hardcoded secrets": "refuses writing text that matches /(?:-----BEGIN [A-Z",
+    "禁止硬编码密钥": "refuses writing text that matches /(?:-----BEGIN [A-Z",
+    "Do not commit: `.env`, API keys, model weights, large logs": "refuses the command `git add * .env` or",
+    "Don't commit build artifacts (`dist/`, `build/`).": "refuses the command `git add * dist` or `git add * dist/` or",
+    "All file operations must stay within this repository.": "refuses writing files outside the workspace",
+    "Only modify files inside this repository.": "refuses writing files outside the workspace",
+    "Do not modify existing migrations.": "refuses changing and deleting **/migrations/**,",
+    "`a.py` is a fixture. Do not edit it, even when a test fails.": "refuses writing a.py",
+    "Files must not exceed 500 lines.": "refuses writing text that matches",
+    "Lines must be at most 120 characters.": r"refuses writing text that matches /(?m:^[^\n]{121,})/ in",
+    "Never commit `.only`.": r"refuses writing text that matches /\.only(?!\w)/, except",
+    "No `.only` in committed tests.": r"refuses writing text that matches /\.only(?!\w)/, except",
+    "Never use `import *`.": "refuses writing text that matches",
+    "Never use `except Exception: pass`.": "refuses writing text that matches",
+    "Do not use `@pytest.mark.skip`.": "refuses writing text that matches",
+    "Do not leave TODO or FIXME comments in committed code.": "refuses writing text that matches",
+    "Never use WebFetch.": "refuses the tool web_fetch",
+    "Do not use Directory.SetCurrentDirectory in tests as it breaks when tests run concurrently.": "refuses writing text",
+    "Use `pnpm` for package management.": "refuses the command `npm install` or `npm i` or `npm ci` or",
+    "Do NOT commit code directly to `main`, `develop`, or protected branches": "refuses the command `git commit` or",
+    "Never commit to the default branch.": "refuses the command `git commit` or `git commit-tree` or",
+    "No bare `except`.": r"refuses writing text that matches /(?m:^\s*except\s*:)/ in",
 }  # fmt: skip
 ADVICE = """Never run `npx prisma generate` standalone.
-Never commit `.only`.
 `dist/` is generated and not committed.
 `dist/` is built in CI and must not be committed by hand.
 Never push without an instruction to deploy.
@@ -286,11 +387,9 @@ Don't add `console.log` to `a.ts`.
 Do not change the version in `pyproject.toml`.
 Never run as root
 Tests must not access the network.
-Use `docker compose`, not `docker-compose`.
 Use `uv run python3` instead of `python3`.
 Production: never edit `a.py`.
 Never run `pytest`; use `uv run pytest` instead.
-Use `uv run`. Never run `python` directly.
 Do not add code to `utils.py`.
 Users must not delete `data/`.
 Should we use `pnpm`, not `npm`?
@@ -308,12 +407,10 @@ Only run `npm run build` when you're not certain.
 Never touch `test*.jsonl` until final numbers.
 Components never touch `HttpClient`.
 **Never read outside the project** - every file read passes `path_in_project`
-Follow conventional commits for PR titles
 Never use `useEffect` for data fetching.
 Never use `Node.js`.
 Never use `eval()` when parsing input.
 使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
-禁止硬编码密钥
 不要顺手修改任务无关文件
 禁止在没有 Spec 的情况下新增页面
 Use `Logger` in services (not `console.log`).
@@ -328,7 +425,6 @@ Put tests in `tests/` (do not edit).
 When adding routes, update `routes.ts` (generated, do not edit).
 `src/a.ts` is generated by `make gen`.
 Before committing to `main`, run `make x`.
-Before you edit `a.py`, run `make x`.
 Before committing, consider running `make x`.
 Run `make lint` before committing if you changed code.
 Use only `pnpm` for publishing.
@@ -363,7 +459,6 @@ PR titles must follow Conventional Commits with a scope.
 Branch names like `feature/x` are fine.
 Logs go to `a.log` and `b.log`; never commit it.
 Components import from `x`, never from `y`.
-Commit message form: `<JIRA-ID>: <description>`
 Never use `--no-verify` when a hook is broken.
 When planning, write notes. Do not run `git commit`.
 Do not mix `npm` and `yarn`.
@@ -490,7 +585,47 @@ Do not draft replies.
 Never use `git add .` in `web/`.
 Do not use the `--force` option lightly.
 Never run `cargo test` without a filter.
-Never use `any` with `b.ts`""".splitlines()
+Never use `any` with `b.ts`
+Read the logs first.
+Read `a.md` or `b.md` first.
+Read `a.md` before touching the billing engine.
+Read `a.md` if you are new.
+Check `status` before starting.
+Consider reading `a.md` first.
+Run `make x` before running tests.
+Run `make x` before large changes.
+Run Biome before pushing
+After editing `a.py`, run `make x` if needed.
+After editing `a.py`, consider running `make x`.
+After the release, run `make x`.
+When tests fail, run `make x`.
+When you edit `a.py`, think about `b.py`.
+When adding routes, update `routes.ts` or `main.ts`.
+`pnpm install` - Install dependencies for all packages
+Branch naming for issue fixes: `fix-<issue-number>`
+Feature branches must be named `feature/<ticket>`.
+Branches such as `feature/x` are merged daily.
+Commits should be small.
+Commit often: `a.py` first.
+Test files live in `tests/`.
+Tests go in `tests/`, named well.
+File names use kebab-case.
+Never log secrets.
+Rotate secrets often.
+Secrets are stored in `.env`.
+Never use `print` to debug.
+Do not use `Task.detached` to escape isolation.
+Use `pnpm` for the frontend.
+Use `uv run` for scripts in `tools/`.
+Never edit migrations that are merged.
+Do not upgrade the database.
+Do not write to users without asking.
+Files stay under version control.
+Keep files small.
+Never run the full test suite; run single files.
+Use `cat`, not `bat`.
+Never commit secrets to memory for fun.
+PRs must target small changes.""".splitlines()
 
 
 @pytest.mark.parametrize(("sentence", "says"), ENFORCED.items(), ids=range(len(ENFORCED)))

@@ -13,6 +13,7 @@ from hilum_agents.consent import is_yes
 from hilum_agents.definitions.permissions import split_entry
 from hilum_checks.compiling import compile_rule
 from hilum_checks.enforce_lines import compile_line
+from hilum_checks.heading_completion import complete_sentence
 from hilum_checks.limiting import is_limiting
 from hilum_cli.terminal import escape_terminal, line, without_escapes
 from hilum_context.mentions import _PATHS, _matches, find_identifiers, find_path_names
@@ -25,7 +26,6 @@ from hilum_memory.longterm.user_text import (
     may_last,
     remove_foreign_text,
 )
-from hilum_rules.heading_completion import complete_sentence
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import find_imports, parse_drafts
 from hilum_shell.output import strip_escapes

@@ -244,6 +244,9 @@ def test_as_many_are_held_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) 
         "deny content /x/ in src/** except src/a",
         "require commit-message /^feat: /",
         "require command make test before git commit",
+        "require command git status before write src/**",
+        "require read a.md before write src/**",
+        "require read a.md before command npm publish",
     ],
 )
 def test_a_check_of_every_kind_outlives_the_process(line: str) -> None:

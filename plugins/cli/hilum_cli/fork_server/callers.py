@@ -144,7 +144,7 @@ def imitate(caller: Caller) -> None:
 def _read_signals(mask: str) -> frozenset[int]:
     """Return the signals in a mask of ``/proc/PID/status``."""
     bits = int(mask, 16)
-    return frozenset(number for number in signal.valid_signals() if bits >> (number - 1) & 1)
+    return frozenset(int(number) for number in signal.valid_signals() if bits >> (number - 1) & 1)
 
 
 def _read_status(process: int) -> dict[str, str]:

@@ -190,7 +190,7 @@ def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
     from hilum.module_archive import use_archive
 
     from hilum_cli.fork_server import server, stamps, take_over
-    from hilum_cli.fork_server.preloading import preload
+    from hilum_cli.fork_server.preloading import preload, warm_up
 
     try:
         lock = lock_folder_of(path, kept)
@@ -218,7 +218,8 @@ def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
     # The process that started this one waits for the end of its error output.
     os.dup2(null, 2)
     os.close(null)
-    forks = server.ForkServer(listener, lock, found, idle_minutes * 60)
+    code = stamps.CodeWatch(found)
+    forks = server.ForkServer(listener, lock, code, idle_minutes * 60, warm_up)
     request = forks.serve()
     if request is not None:
         take_over.run(request)

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from hilum import Tool, list_plugin_modules
+from hilum import Tool, list_plugin_modules, rehearse_loading
 from hilum.settings import load, sections_of
+
+from hilum_cli.run import make_parser
 
 # The distributions whose modules most sessions need. Those of others, which may import large
 # libraries, are imported late, as usual.
@@ -83,6 +85,18 @@ def _resolve_types() -> None:
         if isinstance(found, Tool):
             with suppress(Exception):
                 found.signature  # noqa: B018
+
+
+def warm_up() -> None:
+    """Do what each start does with the imported code, in a process that waits for a request.
+
+    The memory that this changes is copied now, and not when the process has its request. Nothing of
+    the user is read.
+    """
+    with suppress(Exception):
+        make_parser().parse_intermixed_args(["text"])
+        rehearse_loading({"HOME": "/nonexistent", "HILUM_MODEL": "openai/m"})
+        _resolve_types()
 
 
 def _list_modules() -> Iterator[str]:

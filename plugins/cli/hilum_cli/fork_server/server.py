@@ -1,23 +1,28 @@
 """The fork server: forks a process for each start of hilum, and supervises it.
 
 The server has one thread and never runs trio, because a fork copies only the calling thread.
+
+One process is forked ahead (``_Standby``). Memory that a process changes is copied first, which would
+take 20 ms of a start; this process has changed much of it already. If there is none, the server forks.
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import signal
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilum.fork_client import ACCEPTED, FORWARDED, GO, describe_interpreter
 
-from hilum_cli.fork_server.callers import CallerRefused, imitate, read_caller
-from hilum_cli.fork_server.stamps import Stamps, find_changed
+from hilum_cli.fork_server.callers import Caller, CallerRefused, imitate, read_caller
+from hilum_cli.fork_server.stamps import CodeWatch
 from hilum_cli.fork_server.take_over import Request, take_over
 
 MAX_REQUEST = 8 << 20  # bytes; the kernel limits arguments and environment to 6 MB
@@ -25,6 +30,11 @@ PATIENCE = 5.0
 """Seconds to wait for a request, which clients prepare before they connect."""
 GRACE = 10.0
 """Seconds for a process to end after its client has gone."""
+STANDBY_DELAY = 0.3
+"""Seconds after a start in which no process is forked ahead, which would slow the start down."""
+_SIZE_BYTES = 4
+_PASSED = 6
+"""Descriptors for the process that waits: the client, the pipe to the server, and the request's."""
 _PEER = struct.Struct("iII")
 
 
@@ -51,23 +61,44 @@ class _Running:
             os.killpg(self.process, number)
 
 
+class _Standby(NamedTuple):
+    """A process that waits for a request.
+
+    Attributes:
+        process: The process id.
+        socket: The socket on which it waits. It ends when the socket is closed.
+    """
+
+    process: int
+    socket: socket.socket
+
+
 class ForkServer:
     """The server.
 
     Args:
         listener: The socket on which it listens.
         lock: The descriptor that holds the server's lock, which a forked process closes.
-        stamps: The stamps of the imported code.
+        code: The watch of the imported code.
+        prepare: What a process does ahead that waits for a request.
         idle_seconds: After so many seconds without any process, the server ends.
     """
 
     def __init__(
-        self, listener: socket.socket, lock: int, stamps: Stamps, idle_seconds: float
+        self,
+        listener: socket.socket,
+        lock: int,
+        code: CodeWatch,
+        idle_seconds: float,
+        prepare: Callable[[], object],
     ) -> None:
         self._listener = listener
         self._lock = lock
-        self._stamps = stamps
+        self._code = code
         self._idle_seconds = idle_seconds
+        self._prepare = prepare
+        self._standby: _Standby | None = None
+        self._standby_at = time.monotonic()
         self._running: dict[int, _Running] = {}
         self._used_at = time.monotonic()
         self._signals = {getattr(signal, name) for name in FORWARDED}
@@ -88,6 +119,10 @@ class ForkServer:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
         while not self._is_done():
+            if self._wants_standby() and time.monotonic() >= self._standby_at:
+                request = self._fork_standby([wake, wake_end])
+                if request is not None:
+                    return request
             readable = self._wait([wake])
             if wake in readable:
                 with suppress(BlockingIOError):
@@ -102,6 +137,7 @@ class ForkServer:
                 if request is not None:
                     return request
         signal.set_wakeup_fd(-1)
+        self._end_standby()
         return None
 
     def _end(self, number: int, _frame: object) -> None:
@@ -126,6 +162,8 @@ class ForkServer:
         for running in self._running.values():
             if running.kill_at is not None:
                 end = min(end, running.kill_at)
+        if self._wants_standby():
+            end = min(end, self._standby_at)
         seconds = max(0.0, end - time.monotonic())
         # A server that ends accepts nothing more.
         listening = [] if self.ended_by else [self._listener]
@@ -146,6 +184,10 @@ class ForkServer:
                 running.tell(f"exit {os.WEXITSTATUS(status)}")
             running.client.close()
             del self._running[process]
+        if self._standby is not None and os.waitpid(self._standby.process, os.WNOHANG)[0]:
+            self._standby.socket.close()
+            self._standby = None
+            self._standby_at = time.monotonic() + GRACE
 
     def _kill_late(self) -> None:
         now = time.monotonic()
@@ -194,36 +236,99 @@ class ForkServer:
             except OSError:  # the client is gone, or too slow
                 return None
             reading, writing = os.pipe()
-            process = os.fork()
+            process = self._hand_over(request, caller, client, writing) or os.fork()
             if process:
                 os.close(writing)
                 self._watch(process, client, reading, stack)
+                self._standby_at = time.monotonic() + STANDBY_DELAY
                 return None
             # --- the forked process ---
             stack.pop_all()
-            os.close(reading)
             server = os.getppid()
-            signal.set_wakeup_fd(-1)
-            try:
-                os.setpgid(0, 0)
-                imitate(caller)
-                client.sendall(ACCEPTED + b"\n")
-                if client.recv(1) != GO:
-                    os._exit(1)
-            except CallerRefused as refused:
-                with suppress(OSError):
-                    client.sendall(f"{refused}\n".encode())
-                os._exit(1)
-            except OSError:
-                os._exit(1)
-            os.write(writing, b"1")
-            sockets = [self._listener, client, *(each.client for each in self._running.values())]
-            for each in sockets:
-                each.close()
-            for descriptor in (*inherited, writing, self._lock):
-                os.close(descriptor)
-            take_over(request, server)
+            self._leave([*inherited, reading])
+            _take_over(request, caller, client, writing, server)
             return request
+
+    # --- the process that waits -------------------------------------------------------------------
+
+    def _wants_standby(self) -> bool:
+        if self._standby is not None or self.ended_by or self.is_stale:
+            return False
+        return _has_one_thread()
+
+    def _fork_standby(self, inherited: list[int]) -> Request | None:
+        """Fork a process that waits; in this process, return the request that it has taken over.
+
+        Args:
+            inherited: Descriptors to close in the forked process.
+        """
+        ours, theirs = socket.socketpair()
+        process = os.fork()
+        if process:
+            theirs.close()
+            self._standby = _Standby(process, ours)
+            return None
+        # --- the forked process ---
+        server = os.getppid()
+        ours.close()
+        self._leave(inherited)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        self._prepare()
+        data, descriptors, _flags, _address = socket.recv_fds(theirs, _SIZE_BYTES, _PASSED)
+        size = int.from_bytes(data, "big")
+        parts = []
+        while size and (part := theirs.recv(min(size, 1 << 16))):
+            parts.append(part)
+            size -= len(part)
+        if size or len(descriptors) != _PASSED:
+            os._exit(0)  # the server has ended
+        theirs.close()
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        facts, arguments, argv, environment = marshal.loads(b"".join(parts))
+        client = socket.socket(fileno=descriptors[0])
+        client.settimeout(PATIENCE)
+        request = Request(arguments, argv, environment, descriptors[2:])
+        _take_over(request, Caller(*facts), client, descriptors[1], server)
+        return request
+
+    def _hand_over(
+        self, request: Request, caller: Caller, client: socket.socket, writing: int
+    ) -> int:
+        """Let the process that waits take over a request; return its id, or 0 if there is none."""
+        standby, self._standby = self._standby, None
+        if standby is None:
+            return 0
+        data = marshal.dumps((tuple(caller), *request[:3]))
+        passed = [client.fileno(), writing, *request.descriptors]
+        with standby.socket as connection:
+            try:
+                size = len(data).to_bytes(_SIZE_BYTES, "big")
+                socket.send_fds(connection, [size], passed)
+                connection.sendall(data)
+            except OSError:  # it was killed
+                os.waitpid(standby.process, 0)
+                return 0
+        return standby.process
+
+    def _leave(self, inherited: list[int]) -> None:
+        """Close what belongs to the server, in a forked process."""
+        signal.set_wakeup_fd(-1)
+        for each in (self._listener, *(each.client for each in self._running.values())):
+            each.close()
+        if self._standby is not None:
+            self._standby.socket.close()
+        for descriptor in (*inherited, self._lock):
+            os.close(descriptor)
+        self._code.close()
+
+    def _end_standby(self) -> None:
+        """End the process that waits."""
+        if self._standby is not None:
+            self._standby.socket.close()
+            os.waitpid(self._standby.process, 0)
+            self._standby = None
 
     def _watch(self, process: int, client: socket.socket, reading: int, stack: ExitStack) -> None:
         """Supervise a forked process from when it has taken over."""
@@ -244,12 +349,48 @@ class ForkServer:
         Raises:
             CallerRefused: It would not.
         """
-        changed = find_changed(self._stamps)
+        changed = self._code.find_changed()
         if changed or self.is_stale:
             self.is_stale = True
             raise CallerRefused(f"{changed or 'a file'} has changed, so the server starts again")
-        if len(os.listdir("/proc/self/task")) != 1:
+        if not _has_one_thread():
             raise CallerRefused("the server has several threads")
+
+
+def _has_one_thread() -> bool:
+    """Return whether a fork copies all of this process."""
+    return len(os.listdir("/proc/self/task")) == 1
+
+
+def _take_over(
+    request: Request, caller: Caller, client: socket.socket, writing: int, server: int
+) -> None:
+    """Become what a caller would have started, in a forked process.
+
+    Args:
+        request: The request.
+        caller: The properties of the calling process.
+        client: The connection to it, which is closed.
+        writing: The descriptor that tells the server that it has to supervise this process. It is
+            closed.
+        server: The process id of the server.
+    """
+    try:
+        os.setpgid(0, 0)
+        imitate(caller)
+        client.sendall(ACCEPTED + b"\n")
+        if client.recv(1) != GO:
+            os._exit(1)
+    except CallerRefused as refused:
+        with suppress(OSError):
+            client.sendall(f"{refused}\n".encode())
+        os._exit(1)
+    except OSError:
+        os._exit(1)
+    os.write(writing, b"1")
+    os.close(writing)
+    client.close()
+    take_over(request, server)
 
 
 def _read_peer(client: socket.socket) -> tuple[int, int]:

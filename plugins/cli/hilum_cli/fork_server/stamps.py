@@ -1,4 +1,8 @@
-"""Finds out whether files of the running program have changed."""
+"""Finds out whether files of the running program have changed.
+
+Each start waits for the answer. Examining all 1,800 paths takes 6 ms, so the system says whether
+anything has happened in their folders (inotify), where it can be relied on.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+from hilum import inotify
+
 Stamp = tuple[object, ...]
 Stamps = dict[str, Stamp | None]
 _METADATA = ".dist-info"
 # The first parts of the stamps of folders; those of files begin with a time.
 _FOLDER = "folder"
+_CHANGES = (
+    inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.CREATE
+    | inotify.DELETE
+    | inotify.DELETE_SELF
+    | inotify.MOVE_SELF
+)
 _FOLDER_OF_METADATA = "metadata"
 
 
@@ -42,10 +59,7 @@ def _list_metadata(folder: str) -> Iterator[str]:
 
 
 def find_changed(stamps: Stamps) -> str:
-    """Return the first path that has changed since its stamp was read; empty if none has. Blocks.
-
-    Each start waits for this: examining 1,600 paths takes 4 ms.
-    """
+    """Return the first path that has changed since its stamp was read; empty if none has. Blocks."""
     for path, stamp in stamps.items():
         if _has_changed(path, stamp):
             return path
@@ -64,6 +78,62 @@ def find_newer(stamps: Stamps, started: float) -> str:
         if isinstance(time, int) and time > started * 1e9:
             return path
     return ""
+
+
+class CodeWatch:
+    """A watch of the folders of the imported code.
+
+    Args:
+        stamps: The stamps of the code.
+    """
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+        self._is_quiet = False
+        # A folder above them may be replaced, which the watches do not show.
+        self._outermost = {path: stamps[path] for path in sys.path if path in stamps}
+        for path in (sys.executable, os.path.realpath(sys.executable)):
+            self._outermost[path] = stamps.get(path)
+        self._events: inotify.Inotify | None = None
+        # Without watches, all paths are examined for each start.
+        with suppress(OSError):
+            self._begin()
+
+    def _begin(self) -> None:
+        """Watch all folders.
+
+        Raises:
+            OSError: They cannot be watched.
+        """
+        for path in filter(os.path.exists, self._outermost):
+            if inotify.find_file_system(path) not in inotify.LOCAL_FILE_SYSTEMS:
+                return
+        events = inotify.Inotify()
+        try:
+            for folder in {os.path.dirname(path) for path in self._stamps} | {*self._stamps}:
+                if os.path.isdir(folder):
+                    events.add_watch(folder, _CHANGES | inotify.ONLYDIR)
+        except OSError:
+            events.close()
+            raise
+        self._events = events
+
+    def find_changed(self) -> str:
+        """Return the first path that has changed; empty if none has. Blocks."""
+        if self._events is None:
+            return find_changed(self._stamps)
+        if [*self._events.read()]:
+            self._is_quiet = False
+        changed = find_changed(self._outermost if self._is_quiet else self._stamps)
+        # Most events are about other files, such as bytecode.
+        self._is_quiet = not changed
+        return changed
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
 
 
 def _has_changed(path: str, stamp: Stamp | None) -> bool:

@@ -49,6 +49,9 @@ _POLL_SECONDS = 0.005
 _PR_GET_DUMPABLE = 3
 _PR_SET_DUMPABLE = 4
 _ERRORS = "surrogateescape"
+# The shell script outside the sandbox ignores some signals, and child processes inherit this
+# disposition.
+_RESTORED = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
 # The exit codes that shells use for a program that cannot be executed or does not exist.
 _CANNOT_EXECUTE = 126
 _NOT_FOUND = 127
@@ -101,9 +104,6 @@ def run_command(
     Returns:
         The report for ``STATUS``, and the exit code that a shell would use.
     """
-    # The shell script outside the sandbox ignores some signals, and child processes inherit this
-    # disposition.
-    default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
     # The command does not inherit these descriptors, because it could otherwise forge the report of
     # how it ended.
@@ -115,7 +115,7 @@ def run_command(
     actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
     posix.write(STATUS, b"b")
     try:
-        pid = posix.posix_spawnp(argv[0], argv, env, file_actions=actions, setsigdef=default)
+        pid = posix.posix_spawnp(argv[0], argv, env, file_actions=actions, setsigdef=_RESTORED)
     except OSError as error:
         return b"e", report_start_failure(argv[0], error)
     code = _reap_until(pid)
@@ -197,13 +197,14 @@ def read_command() -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     # A mount disappears from a running sandbox when its mount point is renamed or removed outside,
     # and mounts that are made outside appear. The command must not run in a sandbox that changed.
     mounts = _read_mounts()
+    points = {line.split(b" ", 5)[4] for line in mounts.splitlines()}
+    # Everything that does not depend on the command is done before this: a call waits for the rest.
     posix.write(CONTROL, b"r")
     argv: tuple[str, ...]
     unwanted: tuple[str, ...]
     try:
         size = int.from_bytes(_read(8), "little")
         argv, expected, unwanted = marshal.loads(_read(size))
-        points = {line.split(b" ", 5)[4] for line in mounts.splitlines()}
         if _read_mounts() != mounts or not points.issuperset(expected):
             return (), None
         posix.write(CONTROL, b"b")

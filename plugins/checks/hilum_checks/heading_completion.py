@@ -18,6 +18,27 @@ _BEFORE = re.compile(
     r"(?:commit|push|open|creat|submit|propos|send|merg|finaliz|pull request|pr\b).*",
     re.IGNORECASE,
 )
+_GATE = re.compile(
+    r".*\((?:must )?(?:run|pass|required)? ?(before (?:\w+ )?(?:commit|push|open|submit|merg)[\w ]*)[^()]*\)",
+    re.IGNORECASE,
+)
+_ENDING = re.compile(
+    r"(?:always |you must )?(?:run )?(?:these |the following )?(?:commands |checks )?(?:in (?:sequence|order) )?"
+    r"(before (?:you )?(?:finish|mark|complet|consider|declar|claim|report|hand)[\w ]*)",
+    re.IGNORECASE,
+)
+# What a heading about commits says of the labels below it: "Format: …".
+_COMMITS = re.compile(
+    r"\bcommit (?:messages?|conventions?|guidelines?|rules?|style|format)\b|\bcommits\b|^git$"
+    r"|\bgit (?:commits?|conventions?|commit messages?)\b|提交(?:规范|信息|说明|格式)",
+    re.IGNORECASE,
+)
+_COMMIT_LABEL = re.compile(
+    r"\W*(?:(?:commit )?(?:format|types?|labels?|prefix(?:es)?|structure|pattern|style)|格式|类型)\**\s*[:：]\**"
+    r"|keep (?:the )?(?=messages|subjects)|(?:use|follow) (?=`[^`]*:)",
+    re.IGNORECASE,
+)
+_PROHIBITION = re.compile(r"(?:never|do not|don't|no|禁止|严禁|不要|不得)\b.{4,}", re.IGNORECASE)
 _CHECKLIST = re.compile(
     r"pre-?(commit|push|pr|pull request)(?: (?:checklist|checks?|requirements|steps))?",
     re.IGNORECASE,
@@ -31,7 +52,8 @@ _ITEM = re.compile(
 
 # What a heading says about the items below it, without the words that say no more.
 _VERBS = {
-    "never": "never|not|don't|dont|don'ts|donts|cannot|forbidden|prohibited|disallowed|banned"
+    "never": "anti-patterns|antipatterns|anti patterns|never"
+    "|not|don't|dont|don'ts|donts|cannot|forbidden|prohibited|disallowed|banned"
     "|must not|must never|not allowed|not permitted|禁止|严禁|不要|绝不|不得",
     "ask before": "ask|ask first|ask before|stop ask|require approval|requires approval"
     "|approval required|need approval|needs approval|requires confirmation|requires permission",
@@ -94,6 +116,9 @@ def _loading_pattern() -> re.Pattern[str]:
 def name_order(heading: str) -> str:
     """Return "Before committing" for a heading such as "Pre-commit checklist"; empty for others."""
     plain = re.sub(r"[^\w\s-]", "", heading).strip()
+    gate = _GATE.fullmatch(heading.strip()) or _ENDING.fullmatch(plain)
+    if gate:
+        return gate[1].strip()
     found = _CHECKLIST.fullmatch(plain)
     if found:
         return f"Before {found[1]}"
@@ -125,6 +150,14 @@ def complete_sentence(
     elif order and _STEP.match(sentence):
         yield f"{order}, {sentence}"
     heading = heading.replace("\u2019", "'")
+    label = _COMMIT_LABEL.match(sentence)
+    if label and _COMMITS.search(heading):
+        rest = sentence[label.end() :]
+        is_limit = label[0].lower().startswith("keep")
+        yield f"Keep commit {rest}" if is_limit else f"Commit messages: {rest}"
+    # "## Never run `x`" above a paragraph that says why.
+    if not is_item and _PROHIBITION.fullmatch(heading.strip()):
+        yield f"{heading.strip().rstrip('.!')}. {sentence}"
     verb = _find_verb(heading) if is_item else ""
     # Below "Do not edit", an item must begin with a name.
     is_file = verb != "never edit" or re.match(r"[\W_]*?`", sentence)
