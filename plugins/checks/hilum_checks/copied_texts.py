@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 500
 """Maximum number of files to read in a folder that is copied."""
+MAX_MOVES = 5
+"""Maximum number of moves of a folder in one call to follow back."""
 # Programs that pass a text on as it is, and those that may leave out or change parts of it.
 _PASSING = frozenset("cat dd head nl paste pv sort sponge tac tail tee".split())
 _CHANGING = frozenset(
@@ -121,16 +123,25 @@ def _find_before_call(facts: CallFacts, source: str, cwd: str | None) -> str:
     path = os.path.normpath(os.path.join(cwd or "/", source))
     if os.path.lexists(path):
         return source
+    for _ in range(MAX_MOVES):
+        if os.path.lexists(path):
+            return path
+        earlier = next(_find_origins(facts, path), "")
+        if not earlier:
+            break
+        path = earlier
+    return source
+
+
+def _find_origins(facts: CallFacts, path: str) -> Iterator[str]:
+    """Yield where a path was before a move or copy of one of its folders."""
     for access in facts.accesses:
         if access.kind != "write" or not access.source or UNKNOWN in access.source:
             continue
+        base = (access.cwds[0] if access.cwds else None) or "/"
         for place in _places(access):
             if path.startswith(f"{place}/"):
-                base = (access.cwds[0] if access.cwds else None) or "/"
-                found = os.path.join(base, access.source) + path[len(place) :]
-                if os.path.lexists(found):
-                    return found
-    return source
+                yield os.path.normpath(os.path.join(base, access.source) + path[len(place) :])
 
 
 def _read_folder(facts: CallFacts, paths: Paths, access: FileAccess, folder: str) -> Iterator[str]:
@@ -169,6 +180,14 @@ def _read_passed(facts: CallFacts, paths: Paths, command: CommandFacts) -> Itera
         if read or step.command.stdin is not None:
             return
         step = step.previous
+
+
+def read_inputs(command: CommandFacts) -> Iterator[str]:
+    """Yield the texts of the files that a command reads, in their order."""
+    for access in dict.fromkeys(command.effects.files):
+        if access.kind == "read" and access.certain:
+            for place in _places(access):
+                yield read_text(place)
 
 
 def _is_git(words: tuple[str, ...], verbs: frozenset[str]) -> bool:

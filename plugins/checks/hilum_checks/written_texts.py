@@ -178,7 +178,7 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
 
 def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
     """Return whether a call adds text that matches an expression to a file."""
-    if facts.command_texts and _completes_line(expression, facts, access):
+    if facts.command_texts and _joins_pieces(expression, facts, access):
         return True
     for old, new in _replacements(facts, access):
         added = count_matches(expression, new)
@@ -188,14 +188,15 @@ def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
     return False
 
 
-def _completes_line(expression: str, facts: CallFacts, access: FileAccess) -> bool:
-    """Return whether a command completes the last line of a file to a forbidden text."""
-    line = _read_last_line(access)
-    added = "".join(_list_outputs(facts)) if line else ""
-    if not added:
-        return False
-    count = count_matches(expression, line + added)
-    return count is None or count > (count_matches(expression, line) or 0)
+def _joins_pieces(expression: str, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether pieces that commands write one after the other form a forbidden text.
+
+    The first piece may be the last line of the file.
+    """
+    pieces = [_read_last_line(access), *_list_outputs(facts)]
+    pieces = [piece for piece in pieces if piece]
+    joined = count_matches(expression, "".join(pieces)) if len(pieces) > 1 else 0
+    return joined is None or joined > sum(count_matches(expression, each) or 0 for each in pieces)
 
 
 def _read_last_line(access: FileAccess) -> str:
@@ -204,8 +205,16 @@ def _read_last_line(access: FileAccess) -> str:
     return read_text(path).rpartition("\n")[2]
 
 
-def _list_outputs(facts: CallFacts) -> Iterator[str]:
-    """Yield what commands that only print text print, in their order."""
+_COPIERS = frozenset("cat cp dd gcat gcp head install mv tail tee".split())
+
+
+def _list_outputs(facts: CallFacts, *, with_files: bool = True) -> Iterator[str]:
+    """Yield the texts that commands print or copy, in their order.
+
+    Args:
+        facts: The call.
+        with_files: Whether to include the texts of files.
+    """
     for command in facts.commands:
         program, *words = command.words or ("",)
         if program == "echo":
@@ -215,8 +224,10 @@ def _list_outputs(facts: CallFacts) -> Iterator[str]:
             yield " ".join(plain[len(options) :]) + ending
         elif program == "printf":
             yield from _print_formatted([_ESCAPE.sub(_read_escape, word) for word in words])
-        elif program in ("cat", "tee") and command.command.stdin is not None:
-            yield command.command.stdin
+        elif program in _COPIERS:
+            yield command.command.stdin or ""
+            if with_files:
+                yield from copied_texts.read_inputs(command)
 
 
 def _print_formatted(words: Sequence[str]) -> Iterator[str]:
@@ -260,7 +271,7 @@ def _list_texts(facts: CallFacts) -> Iterator[str]:
     """Yield the texts that a command line may write: as written, and as the shell reads them."""
     yield from facts.command_texts
     # Several commands may print a text in pieces: `{ printf console; echo ".log(1)"; } > a.ts`.
-    yield "".join(_list_outputs(facts))
+    yield "".join(_list_outputs(facts, with_files=False))
     for command in facts.commands:
         yield from command.words
         yield from _as_printed(command.words)

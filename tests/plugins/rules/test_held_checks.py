@@ -193,14 +193,44 @@ async def test_a_rules_file_that_an_agent_writes_excludes_no_other(path: str, te
     files = {"AGENTS.md": RULES, "gen/a.py": "x\n"}
     async with open_bench(*PLUGINS, files=files, settings=LOOSE) as kit:
         place = kit.session.workspace.root / path
-        await call(
-            kit,
-            "run_terminal_cmd",
-            {"command": f"cat > {path} <<'E'\n{text}E\n"},
-        )
-        assert place.read_text() == text
+        # A program, whose arguments do not name the file, may write it without approval.
+        place.write_text(text)
         assert "The rule “Never edit files in `gen/`.” (AGENTS.md:3)" in await call(kit, *WRITE)
         assert b"Use tabs." in kit.requests[-1].body
+
+
+ADDED = ("CLAUDE.md", ".cursorrules", "sub/AGENTS.md", ".github/copilot-instructions.md", ".kiro/steering/a.md")
+
+
+@pytest.mark.parametrize("rules", [RULES, "# House\n\n- Use tabs.\n"])
+@pytest.mark.parametrize("path", ADDED)
+async def test_an_agent_does_not_add_rules_without_approval(path: str, rules: str) -> None:
+    """It could keep the project's rules out of the prompts of later sessions."""
+    files = {"AGENTS.md": rules, "sub/a.py": "x\n"}
+    async with open_bench(*PLUGINS, files=files, settings=LOOSE, kind="headless") as kit:
+        root = kit.session.workspace.root
+        text = await call(kit, "write_file", {"path": path, "content": LINE})
+        assert "wants to add rules to the project: it writes" in text
+        folder = str(root.joinpath(path).parent.relative_to(root))
+        command = f"mkdir -p {folder} && echo x > {path}"
+        assert "wants to add rules" in await call(kit, "run_terminal_cmd", {"command": command})
+        assert not (root / path).exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "rules"),
+    [
+        ("AGENTS.md", ""),
+        ("sub/notes.md", RULES),
+        ("docs/claude.md.txt", RULES),
+        (".github/workflows/x.yml", RULES),
+    ],
+)
+async def test_other_files_and_the_first_rules_need_no_approval(path: str, rules: str) -> None:
+    files = {"AGENTS.md": rules, "sub/a.py": "x\n"} if rules else {"sub/a.py": "x\n"}
+    async with open_bench(*PLUGINS, files=files, settings=LOOSE, kind="headless") as kit:
+        text = await call(kit, "write_file", {"path": path, "content": "- Use tabs.\n"})
+        assert "wants to add rules" not in text
 
 
 async def test_what_is_kept_out_of_the_prompt_is_enforced() -> None:
