@@ -302,7 +302,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if not judged.rewritten_by:
         return output
     # Without a note, the model would attribute the result to the arguments that it wrote.
-    note = _describe_rewrite(state.to_run.arguments, prepared.call.arguments, judged.rewritten_by)
+    run = wrap(state.to_run, prepared.call).arguments
+    note = _describe_rewrite(state.to_run.arguments, run, judged.rewritten_by)
     return replace(output, text=f"{output.text}\n{note}")
 
 
@@ -320,6 +321,9 @@ def _describe_rewrite(written: str, run: str, plugins: Sequence[str]) -> str:
         after = decode_arguments(run)
     except BadArguments:
         return f"[Ran with other arguments, by {by}: {run[:MAX_SHOWN_ARGUMENTS]}]"
+    # In a call through `call_tool`, the gates judge what is inside.
+    if isinstance(before.get("arguments"), dict) and isinstance(after.get("arguments"), dict):
+        before, after = before["arguments"], after["arguments"]
     # What a gate only adds may be long, such as the diff of a rename, and the model did not write it.
     added = [name for name in after if name not in before]
     removed = [name for name in before if name not in after]

@@ -109,7 +109,6 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     # The path is an argument, so that the cache does not outlive a change of sys.path.
-    # The path is an argument, so that the cache does not outlive a change of sys.path.
     for point in _declared_points(tuple(sys.path), group):
         same_name = found.setdefault(normal(point.name), {})
         same_name.setdefault(normal(point.distribution), point)
@@ -121,8 +120,7 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
 def _declared_points(path: tuple[str, ...], group: str) -> list[EntryPoint]:
     """Return the entry points of a group in the order of ``path``. Cached.
 
-    A session asks for the same groups again and again, and reading the texts of all distributions
-    takes longer than anything else that opens one.
+    Opening a session asks for the same groups several times.
     """
     points = []
     for folder, text in _declared(path):

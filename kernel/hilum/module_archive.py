@@ -15,6 +15,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+import time
 import zlib
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -31,6 +32,7 @@ MAX_MISSING_TEXTS = 50
 """Number of compiled texts that may be missing in an archive before it is written anew."""
 _MAX_ARCHIVES = 6  # a command has one for each value of sys.path, which tests and scripts change
 _SUFFIX = ".modules"
+_UNFINISHED_NS = 60_000_000_000  # age from which nobody is still writing a file
 _HEADER = b"hilum modules 2\n"
 _NUMBER_BYTES = 8
 # The header of a .pyc file: magic number, flags, and time of modification and size of the source
@@ -83,7 +85,7 @@ class ArchiveFinder:
         if self._path != sys.path:
             raise ValueError
         self._unchanged = {
-            folder for folder, stamp in folders.items() if _read_folder_stamp(folder) == stamp
+            folder for folder, stamp in folders.items() if _read_time(folder) == stamp
         }
         # A module of a folder on sys.path may be in any folder before it by now.
         self._unchanged_path = set()
@@ -125,10 +127,10 @@ def _read_stamp(source: str) -> bytes:
     return b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in numbers)
 
 
-def _read_folder_stamp(folder: str) -> int:
-    """Return a number that changes when a file is added to a folder; 0 if there is no folder."""
+def _read_time(path: str) -> int:
+    """Return the time of modification, which of a folder changes with its entries; 0 for none."""
     try:
-        return os.stat(folder).st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except OSError:
         return 0
 
@@ -234,7 +236,7 @@ def _make_archive(modules: dict[str, ModuleSpec], compiled: bytes) -> bytes:
         compiled: The content of a cache of compiled texts.
     """
     entries: dict[str, _Entry] = {}
-    folders = {folder: _read_folder_stamp(folder) for folder in sys.path}
+    folders = {folder: _read_time(folder) for folder in sys.path}
     parts = [_HEADER]
     size = len(_HEADER)
     for name, spec in modules.items():
@@ -246,7 +248,7 @@ def _make_archive(modules: dict[str, ModuleSpec], compiled: bytes) -> bytes:
         bytecode = _read_bytecode(cached, stamp)
         if not bytecode:
             continue
-        folders[folder] = _read_folder_stamp(folder)
+        folders[folder] = _read_time(folder)
         end = size + len(bytecode)
         entries[name] = (source, folder, cached, is_package, stamp, size, end)
         parts.append(bytecode)
@@ -268,10 +270,18 @@ def _read_bytecode(cached: str, stamp: bytes) -> bytes:
 
 
 def _remove_old(folder: str) -> None:
-    """Remove the oldest archives in a folder, such as those of an earlier version of Python."""
-    names = [name for name in os.listdir(folder) if name.endswith(_SUFFIX)]
-    paths = [os.path.join(folder, name) for name in names]
-    for path in sorted(paths, key=_read_folder_stamp)[:-_MAX_ARCHIVES]:
+    """Remove the oldest archives in a folder, and what killed processes have not finished writing.
+
+    Archives become old because of another version of Python or another ``sys.path``.
+    """
+    archives = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name.endswith(_SUFFIX):
+            archives.append(path)
+        elif f"{_SUFFIX}." in name and _read_time(path) < time.time_ns() - _UNFINISHED_NS:
+            _remove(path)
+    for path in sorted(archives, key=_read_time)[:-_MAX_ARCHIVES]:
         _remove(path)
 
 

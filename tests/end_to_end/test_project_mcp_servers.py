@@ -32,6 +32,11 @@ for line in sys.stdin:
         result = {"tools": [{"name": "work", "description": "Work.", "inputSchema": {"type": "object"}}]}
     elif method == "tools/call":
         result = {"content": [{"type": "text", "text": ", ".join(attempts())}]}
+    elif "id" in message:
+        # Clients ask first whether the server has a newer protocol, and wait for the answer.
+        error = {"code": -32601, "message": "Method not found"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
     else:
         continue
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)

@@ -190,6 +190,13 @@ def test_old_archives_are_removed(tmp_path: Path):
         path = tmp_path / f"run-{number}.modules"
         path.write_text("")
         os.utime(path, (number, number))
+    # A killed process has left one of these; the other is still being written.
+    unfinished = tmp_path / "run-0.modules.1"
+    unfinished.write_text("")
+    os.utime(unfinished, (1, 1))
+    (tmp_path / "run-1.modules.2").write_text("")
     module_archive._remove_old(str(tmp_path))
+    assert not unfinished.exists()
+    (tmp_path / "run-1.modules.2").unlink()
     assert len(list(tmp_path.iterdir())) == module_archive._MAX_ARCHIVES
     assert not (tmp_path / "run-0.modules").exists()

@@ -6,6 +6,7 @@ A check knows neither rules files nor prompts: it is a typed value with a notati
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "WORKSPACE",
     "Check",
     "Compiled",
     "check_context",
@@ -39,6 +41,9 @@ __all__ = [
     "need_history",
     "need_reads",
 ]
+
+WORKSPACE = PurePosixPath(".")
+"""The folder of the rules that govern the whole workspace."""
 
 # Modules are loaded on first use, because most sessions have no enforced rules and do not need
 # them.

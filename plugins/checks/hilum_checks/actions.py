@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from hilum_checks import answer_forms, quoted_names
+from hilum_checks import WORKSPACE, answer_forms, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.code_names import SCRIPTS, code_expression, is_code, keyword_files
@@ -34,8 +34,6 @@ from hilum_checks.model import (
 )
 from hilum_checks.secret_texts import read_secrets
 from hilum_checks.sentences import Token
-
-WORKSPACE = PurePosixPath(".")
 
 
 @attrs.frozen
@@ -114,7 +112,7 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
         return _read_option(verb, clause, scope)
     if (
         verb in _BRANCH_VERBS
-        and clause.places == {"to"}
+        and (clause.places == {"to"} or _is_commit_in_branch(verb, clause))
         and (clause.names or clause.branches or clause.kinds)
     ):
         return _read_branches(verb, clause)
@@ -183,8 +181,11 @@ def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     is_opened = bool(clause.verbs) and {"open", "create", "submit"}.issuperset(clause.verbs)
     if not (is_plain and is_opened and "drafts" in clause.nouns):
         return None
-    create = v.PULL_REQUEST[0]
-    return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
+    opening = (*v.OPEN_PULL_REQUEST, *v.OPEN_MERGE_REQUEST)
+    drafts = [(*words, "--draft") for words in opening]
+    # The option `-d` of `glab` means a description.
+    drafts += [(*words, "-d") for words in v.OPEN_PULL_REQUEST]
+    return Commands(opening, unless=tuple(drafts))
 
 
 def read_base(tokens: Sequence[Token]) -> Commands | None:
@@ -278,9 +279,14 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
         names += _SHARED_BRANCHES
         clause = attrs.evolve(clause, kinds=[])
     known = "branch|changes|file|remote|it"
-    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
+    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to|in"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(dict.fromkeys(names)))
+
+
+def _is_commit_in_branch(verb: str, clause: Clause) -> bool:
+    """Return whether a clause says "commit in `main`", and does not name a folder."""
+    return verb == "commit" and clause.places == {"in"} and not clause.names
 
 
 # `*.key`, `.DS_Store`, `.venv/`.
@@ -895,7 +901,7 @@ PLAIN_ACTIONS = (
     Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
-    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
+    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS, skips_hooks=True)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
     Plain("run|use|", "destructive", "commands|git", Commands(v.DESTRUCTIVE_GIT)),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_checks import quoted_names
-from hilum_checks.actions import TEXTS, WORKSPACE, Scope, patterns_of
+from hilum_checks import WORKSPACE, quoted_names
+from hilum_checks.actions import TEXTS, Scope, patterns_of
 from hilum_checks.label_scopes import narrow_to_language
 from hilum_checks.model import WRITES, Accompanied, Paths, Preceded
 from hilum_checks.preceding import read_needed
@@ -25,7 +25,7 @@ _CHANGING_WORDS = frozenset(
 _ANY_CHANGE = frozenset(
     """
     code change changes changing edit edits editing modify modifying modification modifications any
-    all every each the making make source files file a your you
+    all every each the making make source files file a your you 修改 更改 改动 代码
     """.split()
 )
 _UPDATING = frozenset("the a also too accordingly always same file documentation docs it".split())
@@ -87,13 +87,14 @@ def _read_any_change(texts: set[str], scope: Scope) -> Paths | None:
     language = narrow_to_language(texts)
     if language:
         texts = texts - language.words
-    is_change = any(text.startswith(("chang", "edit", "modif")) for text in texts)
+    changing = ("chang", "edit", "modif", "修改", "更改", "改动")
+    is_change = any(text.startswith(changing) for text in texts)
     if not is_change or not texts <= _ANY_CHANGE or scope.folder != WORKSPACE:
         return None
     if language:
         return Paths(language.files, WRITES)
     # A command that checks code has nothing to do after a change of the documentation.
-    is_code = bool(texts & {"code", "source"})
+    is_code = bool(texts & {"code", "source", "代码"})
     return Paths(("**",), WRITES, TEXTS if is_code else ())
 
 

@@ -25,9 +25,11 @@ def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
     for rule, _, constraint in parts_of(rules):
         mistake = _find_mistake(constraint, text) if isinstance(constraint, Answers) else ""
         if mistake:
+            assert isinstance(constraint, Answers)
+            again = "in this form" if constraint.wanted else "without that"
             return (
                 f"{quote_rule(rule)} does not allow this answer: {mistake}. Give the answer again"
-                " without that."
+                f" {again}."
             )
     return None
 
@@ -109,6 +111,6 @@ def _is_same(name: str, wanted: str) -> bool:
     # The file system may be case-insensitive.
     low = wanted.casefold()
     plain = name.casefold().rstrip("/")
-    if fnmatchcase(low, plain) or low.startswith(f"{plain}/") or wanted.endswith(f"/{name}"):
+    if fnmatchcase(low, plain) or low.startswith(f"{plain}/") or low.endswith(f"/{plain}"):
         return True
-    return "/" not in name and fnmatchcase(wanted.rpartition("/")[2], name)
+    return "/" not in plain and fnmatchcase(low.rpartition("/")[2], plain)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 MAX_PATH = 4096
 """Maximum length of an argument that is treated as a path."""
-MAX_DEPTH = 8
-"""Maximum depth at which to examine nested arguments."""
 _COMMANDS = frozenset("command cmd commands script shell_command command_line bash shell".split())
 # Arguments of hilum's own tools whose text is sent to a program and may be a command.
 _INPUTS = frozenset(("text", "input"))
@@ -94,9 +92,7 @@ class CallFacts:
     @cached_property
     def strings(self) -> list[tuple[str, str]]:
         """The strings in the arguments, each with the last part of its key."""
-        return [
-            (key.rpartition(".")[2], text) for key, text in _find_strings(self.arguments, "", 0)
-        ]
+        return [(key.rpartition(".")[2], text) for key, text in _find_strings(self.arguments)]
 
     # --- commands ---------------------------------------------------------------------------------
 
@@ -449,16 +445,15 @@ def _letters(words: tuple[str, ...]) -> str:
     return "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
 
 
-def _find_strings(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield all strings in plain data, each with its key."""
-    if isinstance(value, str):
-        yield key, value
-    # Arguments come from a model; deep nesting must not exhaust the stack.
-    elif depth > MAX_DEPTH:
-        return
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _find_strings(inner, str(name), depth + 1)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _find_strings(inner, key, depth + 1)
+def _find_strings(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield all strings in the arguments of a call in order, each with its key."""
+    # Arguments come from a model; deep nesting must not exhaust the stack of calls.
+    waiting: list[tuple[str, Any]] = [("", arguments)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, dict):
+            waiting += reversed([(str(name), inner) for name, inner in value.items()])
+        elif isinstance(value, list):
+            waiting += [(key, inner) for inner in reversed(value)]

@@ -20,7 +20,29 @@ from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import Commands
 
 # Options with which a program does not do its work.
-_IDLE = re.compile(r"--help|-h|--version|-V|--collect-only|--co|--dry-run|-n")
+_IDLE = re.compile(r"--help|-h|--version|-V|--dry-run|--collect-only|--co")
+# The same for single programs; elsewhere, `-n` is often a number.
+_IDLE_SHELL = re.compile(r"-n|--help|--version")
+_IDLE_OF = {
+    **dict.fromkeys("sh bash dash zsh ksh".split(), _IDLE_SHELL),
+    "cargo": re.compile(rf"{_IDLE.pattern}|--no-run|--list"),
+    # `-V` lists what happens, and does it.
+    "ctest": re.compile(r"--help.*|-h|--version|-N|--show-only.*|--print-labels"),
+    "git": re.compile(r"--help|-h|--version|--dry-run|-n"),
+    "go": re.compile(rf"{_IDLE.pattern}|-n|-list(?:=.*)?"),
+    "gradle": re.compile(rf"{_IDLE.pattern}|-m"),
+    "jest": re.compile(rf"{_IDLE.pattern}|--listTests"),
+    "just": re.compile(rf"{_IDLE.pattern}|-n|-l|--list|-s|--show|--summary|--evaluate"),
+    "ninja": re.compile(rf"{_IDLE.pattern}|-n|-t"),
+    "pytest": re.compile(
+        rf"{_IDLE.pattern}|--collectonly|--fixtures|--markers|--setup-(?:plan|only)"
+    ),
+    "rake": re.compile(rf"{_IDLE.pattern}|-n|-T|--tasks|-P|-D"),
+    "rsync": re.compile(rf"{_IDLE.pattern}|-n"),
+    "scons": re.compile(rf"{_IDLE.pattern}|-n"),
+    "task": re.compile(rf"{_IDLE.pattern}|-n|--dry|-l|--list|--summary"),
+    "tox": re.compile(rf"{_IDLE.pattern}|-n|--notest|-l|--listenvs"),
+}
 # Words of `make` with which it runs the recipes of the project, and reports their failure.
 _MAKE_WORKS = re.compile(
     r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
@@ -173,15 +195,23 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
         command: The command.
         root: The root of the workspace.
     """
-    if command_matcher.match_command(needed, command) != "yes" or not _does_its_work(command):
+    is_meant = command_matcher.match_command(needed, command) == "yes"
+    if not is_meant or not _does_its_work(command, needed):
         return False
     return _runs_in_project(command, root, os.path.join(os.path.realpath(root), needed.folder))
 
 
-def _does_its_work(command: CommandFacts) -> bool:
-    """Return whether a command has no option with which its program only pretends to work."""
-    arguments = command.words[1:]
-    if any(_IDLE.fullmatch(word) for word in arguments):
+def _does_its_work(command: CommandFacts, needed: Commands) -> bool:
+    """Return whether a command has no option with which its program only pretends to work.
+
+    Args:
+        command: The command.
+        needed: The commands that are required; an option in them is the work.
+    """
+    named = {word for pattern in needed.patterns for word in pattern}
+    arguments = [word for word in command.words[1:] if word not in named]
+    idle = _IDLE_OF.get(command.effects.program, _IDLE)
+    if any(idle.fullmatch(word) for word in arguments):
         return False
     if command.effects.program not in ("make", "gmake"):
         return True

@@ -94,7 +94,8 @@ def is_code(name: str) -> bool:
 def code_expression(name: str) -> str:
     """Return an expression for code; for a function, of its calls with any arguments."""
     if name in _KEYWORDS:
-        return f"(?m:{_KEYWORDS[name]}{mark_detail(_OUTSIDE.get(name, ''))})"
+        found = f"(?m:{_KEYWORDS[name]}{mark_detail(_OUTSIDE.get(name, ''))})"
+        return found + (mark_detail(f"|{_spaced_call(name)}") if name == "print" else "")
     text = re.sub(r"\((?:\.\.\.)?\)$", "(", name)
     start = r"(?<![\w.$>:])" if re.match(r"\w", text) else ""
     end = r"(?!\w)" if re.search(r"\w$", text) else ""
@@ -102,7 +103,21 @@ def code_expression(name: str) -> str:
         end = mark_detail(_NO_DEFINITION.format(name=re.escape(text)))
     escaped = re.escape(text).replace(r"\ ", r"\s+")
     # `__version__ = "..."` stands for any version.
-    return start + re.sub(r"(?<=['\"])\\\.\\\.\\\.(?=['\"])", r"[^'\"\\n]*", escaped) + end
+    found = start + re.sub(r"(?<=['\"])\\\.\\\.\\\.(?=['\"])", r"[^'\"\\n]*", escaped) + end
+    if text.endswith("("):
+        found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
+    return found
+
+
+def _spaced_call(name: str) -> str:
+    """Return an expression for calls with a space before the bracket, as in `eval (x)`.
+
+    In a comment or a string, the same characters are usually a word and a remark.
+    """
+    call = rf"{re.escape(name)}[ \t]+\("
+    start = rf"(?<![\w.$>:]){_BEFORE_CALL}" if re.match(r"\w", name) else ""
+    end = _NO_DEFINITION.format(name=call) if re.fullmatch(r"\w+", name) else ""
+    return f"(?m:{start}{call}{_NO_REMARK}{_NO_COMMENT}{_NO_STRING}{_NO_HASH}{end})"
 
 
 # A function or method with this name is no call of it: `def eval(self):`, `fetch(id) {`.
@@ -122,6 +137,14 @@ _NO_STRING = "".join(
     rf"(?!(?<=^{_BEFORE}{quote}[^{quote}{other}\n]{{0,200}})[^{quote}{other}\n]{{0,200}}{quote})"
     # In a template, `${…}` is code.
     for quote, other in (("'", ""), ('"', ""), ("`", "$"))
+)
+_NO_HASH = r"(?<!^(?:[^'\"\n]{0,300}[ \t])?#(?!\w+[ \t]*=).{0,300})"
+# In a text of several lines, a word may be followed by a remark: `to eval (or exec) it`.
+_NO_REMARK = r"(?!(?:or|and|see|the|an|which|when|also|again|if|not)[ ,][^()'\"\n]*\))"
+# Between a word of a text and a bracket there is a space, too; a call follows no such word.
+_BEFORE_CALL = (
+    r"(?:(?<=^[ \t]*)|(?<=[=(\[{+*/%&|!?:;<>~^,-][ \t]*)|(?<=\b(?:return|await|yield|in|and|or|not|if"
+    r"|elif|else|assert|case|of|typeof|void|delete|throw|do|then|from|while|until|unless|raise)[ \t]+))"
 )
 # In Rust, a quote may begin the name of a lifetime.
 _RUST_BEFORE = r"(?:[^\"\n]|\"[^\"\n]{0,200}\"){0,300}"

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_checks import code_texts, git_references
+from hilum_checks import code_texts, git_references, given_options
 from hilum_checks.git_branches import (
     commits_elsewhere,
     match_branches,
     match_changed_branches,
 )
-from hilum_checks.model import Commands
+from hilum_checks.model import Commands, Words
 from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
+from hilum_checks.skipped_hooks import match_skipped_hooks
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
 
-Words = tuple[str, ...]
 # Words of commands that install packages already listed in the project.
 _OWN_PACKAGE = re.compile(
     r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save"
@@ -51,8 +51,14 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     if constraint.new_branches:
         return match_new_branches(constraint, command)
     fit = _match_any(constraint, command)
+    if constraint.skips_hooks:
+        fit = stronger_fit(fit, match_skipped_hooks(command))
     if fit and constraint.unless:
-        exceptions = attrs.evolve(constraint, patterns=constraint.unless, unless=())
+        passed = given_options.list_passed(command)
+        patterns: tuple[Words, ...] = ()
+        if not _switches_off(constraint.unless, command, passed):
+            patterns = tuple(words for words in constraint.unless if _passes_options(words, passed))
+        exceptions = attrs.evolve(constraint, patterns=patterns, unless=())
         # What may be an exception is none, so that the rule fails closed.
         if _match_any(exceptions, command) == "yes":
             return ""
@@ -61,6 +67,34 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
             if _matches_alone(exceptions, runner):
                 return ""
     return fit
+
+
+def _list_options(pattern: Words) -> list[str]:
+    """Return the options in a pattern, without those of Git before the sub-command."""
+    _, pattern = _split_front(pattern)
+    end = pattern.index("--") if "--" in pattern else len(pattern)
+    return [word for word in pattern[:end] if _is_option(word)]
+
+
+def _switches_off(exceptions: Sequence[Words], command: CommandFacts, passed: Words | None) -> bool:
+    """Return whether a command takes back an option of an exception."""
+    options = [option for pattern in exceptions for option in _list_options(pattern)]
+    return given_options.switches_off(options, command.words[1:] if passed is None else passed)
+
+
+def _passes_options(pattern: Words, passed: Words | None) -> bool:
+    """Return whether a command passes the options of an exception, not as values of others.
+
+    Args:
+        pattern: The words of the exception.
+        passed: The options that the command passes; ``None`` if its syntax is unknown.
+    """
+    if passed is None:
+        return True
+    if pattern[:2] == ("git", "switch"):
+        pattern = _shorten_switch(pattern)
+        passed = _shorten_switch((*pattern[:2], *passed))
+    return all(_has_option(option, (pattern[0], *passed)) for option in _list_options(pattern))
 
 
 def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
@@ -315,6 +349,8 @@ _LONG_NAMES = {
     "S": "--sync",
 }
 _REFSPECS = ("+*", ":*")
+# Programs of whose long options the first letter is enough, because each has another one.
+_SHORTEST_NAMES = frozenset(("rm", "grm"))
 
 
 def _is_option(word: str) -> bool:
@@ -333,18 +369,20 @@ def _has_option(option: str, words: Words) -> bool:
     if option in _REFSPECS:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
-        return any(_is_long_option(word, option) for word in words[1:])
+        return any(_is_long_option(word, option, words[0]) for word in words[1:])
     if not option[1:].isalpha():
         # `-j8` and `-j 8` mean the same.
         return option in words[1:] or (option[:2], option[2:]) in pairwise(words[1:])
     return _has_letters(option[1:], words)
 
 
-def _is_long_option(word: str, option: str) -> bool:
+def _is_long_option(word: str, option: str, program: str) -> bool:
     if word.startswith(f"{option}=") or fnmatch.fnmatchcase(word, option):
         return True
     # Programs accept abbreviated long options.
     missing = len(option) - len(word)
+    if program.rpartition("/")[2] in _SHORTEST_NAMES and len(word) > 2:
+        return option.startswith(word)
     # Without this check, ``git push --forc`` would get past a rule against ``--force``.
     is_cut = word.startswith("--") and len(word) > 4 and option.startswith(word)
     return is_cut and missing < len(option) // 2
@@ -361,8 +399,14 @@ def _has_letters(letters: str, words: Words) -> bool:
     # ``-R`` and ``-r`` mean the same to ``rm`` and ``cp``; to other programs, they may not.
     if "R" in given and words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
         given.add("r")
-    long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
-    return all(letter in given or _LONG_NAMES.get(letter) in long for letter in letters)
+    long = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
+    return all(letter in given or _has_long_name(letter, long, words[0]) for letter in letters)
+
+
+def _has_long_name(letter: str, long: Sequence[str], program: str) -> bool:
+    """Return whether one of some long options, perhaps abbreviated, means a short one."""
+    name = _LONG_NAMES.get(letter)
+    return name is not None and any(_is_long_option(word, name, program) for word in long)
 
 
 def _installs_own(words: Words) -> bool:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from hilum_checks import WORKSPACE
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     Check,
@@ -22,7 +23,6 @@ from hilum_checks.model import (
     Effect,
 )
 
-WORKSPACE = PurePosixPath(".")
 MAX_LENGTH = 2_000
 
 
@@ -36,7 +36,7 @@ def _constraint_words() -> re.Pattern[str]:
         r"|unless|must|instead|rather|conventional|always|banned|disallowed|exclusively"
         r"|commits?|first|after|when|whenever|every time|each time|branch\w*|names?|named|titles?|drafts?"
         r"|max(?:imum)?|lines?|length"
-        r"|within|use|all|read"
+        r"|within|use|all|read|should (?:\w+ )?be (?:re-?)?generated"
         r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式|后|分支|使用|命名|先|阅读",
         re.IGNORECASE,
     )

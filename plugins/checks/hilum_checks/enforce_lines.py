@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePosixPath
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from hilum_checks import quoted_names
+from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.answer_forms import with_phrase
 from hilum_checks.model import (
@@ -65,7 +66,10 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
         text: The text after ``enforce:``.
         folder: The folder that the rules file governs, relative to the workspace.
     """
-    effect, _, rest = text.strip().strip("`").partition(" ")
+    text = text.strip()
+    if text.startswith("`"):
+        text = text.strip("`")
+    effect, _, rest = text.partition(" ")
     kind, _, target = rest.strip().partition(" ")
     effect = effect.lower().rstrip(":")
     kind, problem = _check_words(effect, kind.lower())
@@ -127,23 +131,54 @@ def _find_similar(kind: str) -> str:
 # --- what a line names ----------------------------------------------------------------------------
 
 
-def _split(text: str) -> list[str]:
-    """Split a text at commas and whitespace outside braces."""
-    parts = re.findall(r"(?:\{[^}]*\}|[^\s,])+", text)
-    names = [re.sub(r"\s", "", part).strip("`'\"") for part in parts]
-    return [name for name in names if name]
+# Words that join names in a sentence, and mean nothing in a line.
+_JOINING = frozenset(
+    "and or but not nor to on in the with without unless besides excluding".split()
+)
+_PART = re.compile(r"(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\{[^}]*\}|[^\s,])+")
+_QUOTED = re.compile(r"([`'\"])(.*)\1", re.DOTALL)
 
 
-def _pick(text: str, read: Callable[[str], Iterable[str]]) -> tuple[tuple[str, ...], str]:
-    """Return what the names in a text mean, and the first one that means nothing."""
+def _split(text: str) -> tuple[list[str], str]:
+    """Return the names between commas and whitespace outside quotes and braces, and the mistake."""
+    names: list[str] = []
+    mistake = ""
+    for part in _PART.findall(text):
+        quoted = _QUOTED.fullmatch(part)
+        name = quoted[2] if quoted else re.sub(r"\s", "", part).strip("`'\"")
+        if not quoted and part[0] in "'\"":
+            mistake = mistake or f"the quote before {name!r} is not closed"
+        if not quoted and name.lower() in _JOINING:
+            mistake = mistake or f"{name!r} has no meaning here; separate names with commas"
+        elif not quoted and names and _is_misspelled_except(name):
+            mistake = mistake or f"{name!r} has no meaning here (did you mean except?)"
+        elif name:
+            names.append(name)
+    return names, mistake
+
+
+def _is_misspelled_except(word: str) -> bool:
+    return bool(get_close_matches(word.lower(), ("except", "excepting"), n=1, cutoff=0.8))
+
+
+def _pick(
+    text: str, read: Callable[[str], Iterable[str]], what: str
+) -> tuple[tuple[str, ...], str]:
+    """Return what the names in a text mean, and the mistake in them.
+
+    Args:
+        text: The text.
+        read: Returns what a name means.
+        what: What a name that means nothing is not.
+    """
     found: dict[str, None] = {}
-    wrong = ""
-    for name in _split(text):
+    names, mistake = _split(text)
+    for name in names:
         meanings = tuple(read(name))
         found |= dict.fromkeys(meanings)
         if not meanings:
-            wrong = wrong or name
-    return tuple(found), wrong
+            mistake = mistake or f"{name!r} is not {what}"
+    return tuple(found), mistake
 
 
 def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Reading:
@@ -155,12 +190,11 @@ def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Read
         return quoted_names.path_patterns(name, folder)
 
     text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
-    patterns, wrong = _pick(text, read)
-    exceptions, wrong_exception = _pick(" ".join(rest), read)
-    wrong = wrong or wrong_exception
-    mistake = f"{wrong!r} is not a path pattern; write it as in .gitignore, without !"
+    what = "a path pattern; write it as in .gitignore, without !"
+    patterns, mistake = _pick(text, read, what)
+    exceptions, other_mistake = _pick(" ".join(rest), read, what)
     constraint = Paths(patterns, actions, exceptions) if patterns else None
-    return constraint, mistake if wrong else ""
+    return constraint, mistake or other_mistake
 
 
 def _outside_patterns(name: str, folder: PurePosixPath) -> tuple[str, ...]:
@@ -172,11 +206,23 @@ def _outside_patterns(name: str, folder: PurePosixPath) -> tuple[str, ...]:
     return () if path.endswith("/..") else (f"/{path}",)
 
 
+_TO_BRANCH = re.compile(r"\s+(?:to|on)\s+(?:the\s+)?branch(?:es)?(?:\s+|$)")
+
+
 def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
     text, *rest = re.split(r"\s+except(?:\s+|$)", text, maxsplit=1)
-    text, *branches = re.split(r"\s+(?:to|on)\s+branch\s+", text, maxsplit=1)
-    commands = _split_commands(text)
-    exceptions = _split_commands(" ".join(rest))
+    text, *named = _TO_BRANCH.split(text, maxsplit=1)
+    commands, mistake = _split_commands(text)
+    exceptions, other_mistake = _split_commands(" ".join(rest))
+    branches, branch_mistake = _split(" ".join(named))
+    mistake = mistake or other_mistake or branch_mistake
+    if named and not branches:
+        mistake = mistake or "it does not name the branch"
+    if rest and not exceptions:
+        mistake = mistake or "it does not name the exception"
+    if any(_TO_BRANCH.search(f" {' '.join(words)} ") for words in exceptions):
+        mistake = mistake or "an exception cannot name a branch"
+        exceptions = []
     if not commands:
         return None, "it does not name a command"
     odd = re.search(r"\S*[|&;<>$()`]\S*", " ".join(map(" ".join, (*commands, *exceptions))))
@@ -188,17 +234,60 @@ def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
         )
         return (Commands(programs, str(folder)) if programs else None), mistake
     constraint = Commands(
-        _spell(commands),
-        str(folder),
-        branches=tuple(_split(" ".join(branches))),
-        unless=_spell(exceptions),
+        _spell(commands), str(folder), branches=tuple(branches), unless=_spell(exceptions)
     )
-    return constraint, "it does not name the exception" if rest and not exceptions else ""
+    return constraint, mistake
 
 
-def _split_commands(text: str) -> list[tuple[str, ...]]:
-    parts = [part.strip().strip("`'\"") for part in text.split(",")]
-    return [tuple(part.split()) for part in parts if part]
+_COMMAND = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^,])+")
+
+
+def _split_commands(text: str) -> tuple[list[tuple[str, ...]], str]:
+    """Return the commands between commas outside quotes, each as words, and the mistake."""
+    commands: list[tuple[str, ...]] = []
+    mistake = ""
+    for part in _COMMAND.findall(text):
+        words, unclosed = _split_words(part.strip().strip("`"))
+        mistake = mistake or unclosed
+        start = 0
+        for at, word in enumerate(words):
+            other = _find_stray_word(word, words[:at])
+            if not other:
+                continue
+            # Fail closed: the commands before and after the word are meant.
+            mistake = mistake or other
+            commands.append(tuple(words[start:at]))
+            is_target = word in ("to", "on")
+            start = len(words) if is_target else at + 1
+        commands.append(tuple(words[start:]))
+    return [command for command in commands if command], mistake
+
+
+def _split_words(text: str) -> tuple[list[str], str]:
+    """Return the words of a command without their quotes, and the mistake."""
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    lexer.escape = ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        return re.sub(r"['\"]", "", text).split(), "a quote is not closed"
+    # A whole command may be quoted.
+    return (words[0].split() if len(words) == 1 else words), ""
+
+
+def _find_stray_word(word: str, before: Sequence[str]) -> str:
+    """Return the mistake of a word that joins commands, or introduces what a line cannot say."""
+    if not before:
+        return ""
+    if word in ("and", "or"):
+        return f"{word!r} has no meaning here; separate commands with commas"
+    if word != "except" and _is_misspelled_except(word):
+        return f"{word!r} has no meaning here (did you mean except?)"
+    if word in ("to", "on") and tuple(before[:2]) in (("git", "commit"), ("git", "push")):
+        return f"{word!r} has no meaning here; write to branch and the name of the branch"
+    return ""
 
 
 def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -210,8 +299,8 @@ def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _tools(text: str, folder: PurePosixPath) -> Reading:
-    names, wrong = _pick(text, _read_tool)
-    return (Tools(names) if names else None), f"{wrong!r} is not a tool name" if wrong else ""
+    names, mistake = _pick(text, _read_tool, "a tool name")
+    return (Tools(names) if names else None), mistake
 
 
 def _read_tool(name: str) -> tuple[str, ...]:
@@ -220,9 +309,9 @@ def _read_tool(name: str) -> tuple[str, ...]:
 
 
 def _hosts(text: str, folder: PurePosixPath) -> Reading:
-    names, wrong = _pick(text, _read_host)
-    mistake = f"{wrong!r} is not a host; write a name such as example.com or *.example.com"
-    return (Hosts(names) if names else None), mistake if wrong else ""
+    what = "a host; write a name such as example.com or *.example.com"
+    names, mistake = _pick(text, _read_host, what)
+    return (Hosts(names) if names else None), mistake
 
 
 def _read_host(name: str) -> tuple[str, ...]:
@@ -234,15 +323,16 @@ def _read_host(name: str) -> tuple[str, ...]:
 
 def _contexts(text: str, folder: PurePosixPath) -> Reading:
     text, *rest = re.split(r"\s+in\s+", text, maxsplit=1)
-    names = tuple(_split(text))
-    kinds, wrong = _pick(" ".join(rest).lower(), lambda kind: {kind} & set(SESSION_KINDS))
-    if kinds and not wrong:
-        return Contexts(names, kinds), ""
-    mistake = (
-        f"{wrong!r} is not a kind of session" if wrong else "it does not name a kind of session"
+    names, mistake = _split(text)
+    kinds, other_mistake = _pick(
+        " ".join(rest).lower(), lambda kind: {kind} & set(SESSION_KINDS), "a kind of session"
     )
+    if not kinds:
+        other_mistake = other_mistake or "it does not name a kind of session"
+    if other_mistake:
+        mistake = mistake or f"{other_mistake}; write in shared, headless"
     # If the line names no kind of session, it applies to the least trusted kinds.
-    return Contexts(names, kinds or ("shared", "headless")), f"{mistake}; write in shared, headless"
+    return Contexts(tuple(names), kinds or ("shared", "headless")), mistake
 
 
 _ORDER = re.compile(
@@ -267,12 +357,11 @@ class _Order(NamedTuple):
     mistake: str
 
 
-def _read_order(text: str, folder: PurePosixPath) -> _Order:
+def _read_order(text: str, folder: PurePosixPath, example: str) -> _Order:
     parts = _ORDER.fullmatch(text)
     if parts is None or not (parts["before"] or parts["changed"]):
         mistake = (
-            "it does not name what must wait; write require command pytest before git commit, or"
-            " before answer"
+            f"it does not name what must wait; write {example} before git commit, or before answer"
         )
         return _Order("", None, None, mistake)
     before: Commands | Paths | None = None
@@ -296,7 +385,7 @@ def _read_order(text: str, folder: PurePosixPath) -> _Order:
 
 def _accompanied(text: str, folder: PurePosixPath) -> Reading:
     """Read ``CHANGELOG.md before git commit``, and ``docs/** after write src/** before answer``."""
-    order = _read_order(text, folder)
+    order = _read_order(text, folder, "require write CHANGELOG.md")
     if not order.needed:
         # Fail closed: a line without an order may have meant a denial.
         return _paths(WRITES, text, folder)[0], order.mistake
@@ -313,7 +402,7 @@ def _accompanied(text: str, folder: PurePosixPath) -> Reading:
 
 def _preceded(text: str, folder: PurePosixPath) -> Reading:
     """Read ``pytest before git commit``, and ``make docs after write docs/** before answer``."""
-    needed_text, before, changed, mistake = _read_order(text, folder)
+    needed_text, before, changed, mistake = _read_order(text, folder, "require command pytest")
     if not needed_text:
         return None, mistake
     # Each of the commands between commas must have run.
@@ -341,8 +430,9 @@ def _read_first(text: str, folder: PurePosixPath) -> Reading:
         mistake = "it does not name what must wait; write require read A before write B"
         return _paths(READS, text, folder)[0], mistake
     before, mistake = _READERS[parts["kind"] or "command"](parts["before"], folder)
-    wanted = [_paths(READS, name, folder) for name in _split(parts["needed"])]
-    mistake = mistake or next((other for _, other in wanted if other), "")
+    names, other_mistake = _split(parts["needed"])
+    wanted = [_paths(READS, f'"{name}"', folder) for name in names]
+    mistake = mistake or other_mistake or next((other for _, other in wanted if other), "")
     needed = [each for each, _ in wanted if isinstance(each, Paths)]
     if mistake or not needed or not isinstance(before, Paths | Commands):
         # What must be read first is unclear, so the rest waits until the line is corrected.
@@ -392,9 +482,16 @@ def _answers(text: str, folder: PurePosixPath) -> Reading:
     return Answers(expression, f"that matches /{expression}/"), ""
 
 
+def _is_plain(text: str) -> bool:
+    """Return whether a text that was meant as an expression means only itself."""
+    return not re.search(r"[\\()\[\]{}*+?|^$]", text)
+
+
 def _messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     expression, _, mistake = _read_expression(text)
-    return Messages(_literal(text) if mistake else expression, kind=kind), mistake
+    if mistake:
+        return Messages(_literal(text) if _is_plain(text) else ".", kind=kind), mistake
+    return Messages(expression, kind=kind), ""
 
 
 def _wanted_messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
@@ -409,18 +506,23 @@ def _scoped(
 ) -> Reading:
     """Read an expression for the content, or for the names, of some files."""
     expression, rest, mistake = _read_expression(text, alone=False)
+    everything = EVERYTHING if folder == WORKSPACE else (f"/{folder}/**",)
     if mistake:
-        # Fail closed: what the line names may not be written.
-        return kind(_literal(text.partition(" in ")[0])), mistake
+        written, _, scope = text.rpartition(" in ") if " in " in text else (text, "", "")
+        if not wanted and _is_plain(written):
+            # Fail closed: what the line names may not be written.
+            return kind(_literal(written)), mistake
+        # What is forbidden or required is unclear, so that nothing may be written there.
+        actions = WRITES if kind is Content else v.CREATES
+        paths, _ = _paths(actions, scope, folder)
+        return paths or Paths(everything, actions), mistake
     if not rest:
-        is_root = folder == PurePosixPath(".")
-        patterns = EVERYTHING if is_root else (f"/{folder}/**",)
-        return kind(expression, patterns, wanted=wanted), ""
+        return kind(expression, everything, wanted=wanted), ""
     if rest.startswith("except "):
         rest = f"** {rest}"
     paths, mistake = _paths(WRITES, rest, folder)
     if not isinstance(paths, Paths):
-        return kind(expression), mistake or f"it names nothing; {_USAGE}"
+        return kind(expression, wanted=wanted), mistake or f"it names nothing; {_USAGE}"
     return kind(expression, paths.patterns, paths.unless, wanted=wanted), mistake
 
 

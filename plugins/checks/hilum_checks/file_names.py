@@ -16,8 +16,8 @@ from hilum_checks.vocabulary import CREATES
 def match_names(constraint: Names, facts: CallFacts) -> tuple[Fit, str]:
     """Return whether a call creates a file with a forbidden name, and what it does.
 
-    A convention for names guards nothing, so what a program may create on its own is not asked
-    about.
+    A convention for names protects nothing, so what a program may create on its own needs no
+    approval.
     """
     paths = Paths(constraint.patterns, CREATES, constraint.unless)
     for access in facts.accesses:

@@ -667,6 +667,8 @@ FORMS: dict[str, Reader] = {
     # After changing `a`, run `b`.  Run `b` after changing `a`.
     "WHEN *": _read_situation,
     "* WHEN *": _read_situation,
+    # 修改代码后必须运行 `a`
+    "* WHEN MUST *": lambda chunks, scope: _read_situation(chunks[::-1], scope),
     "WHEN * MUST *": lambda chunks, scope: _read_situation(chunks[::-1], scope),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hilum_guard import UNKNOWN, git_words, operands
 
+from hilum_checks.model import Words
+
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
-
-Words = tuple[str, ...]
 
 
 class Equivalent(NamedTuple):

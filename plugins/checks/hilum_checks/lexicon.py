@@ -140,7 +140,7 @@ NOUNS = {
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
     "secrets": "secret|secrets|real secrets|api key|api keys|credential|credentials|password|passwords"
     "|access token|access tokens|private key|private keys|secret keys|auth tokens|api tokens"
-    "|sensitive data|secret values"
+    "|sensitive data|secret values|credential files|secret files"
     "|密钥|凭证|凭据|密码|敏感信息|令牌|机密",
     "hard-coded secrets": "hardcoded secrets|hard-coded secrets|hardcoded credentials"
     "|hard-coded credentials|hardcoded api keys|hardcoded passwords|hardcoded keys|hard-coded keys"

@@ -54,7 +54,7 @@ def may_change_message(command: CommandFacts, words: tuple[str, ...]) -> bool:
     if verb not in _COMMITS:
         return False
     environment = dict(command.command.environment)
-    settings = list(_find_settings(command.words[: -len(words)], environment))
+    settings = list(find_settings(command.words[: -len(words)], environment))
     if any(_SETTING.fullmatch(name) and value not in _NOTHING for name, value in settings):
         return True
     if any(environment.get(name, "") not in _NOTHING for name in _ELSEWHERE):
@@ -81,17 +81,20 @@ def _sets_for_later(words: tuple[str, ...]) -> bool:
     )
 
 
-def _find_settings(
-    front: tuple[str, ...], environment: dict[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the settings that options before the sub-command, and variables, give to Git."""
+def find_settings(front: tuple[str, ...], environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings that options before the sub-command, and variables, give to Git.
+
+    Args:
+        front: The words before the sub-command.
+        environment: The variables.
+    """
     for word, following in pairwise((*front, "")):
         option, _, _ = word.partition("=")
         if word == "-c":
             name, _, value = following.partition("=")
             yield name, value
         elif option in ("--config-env", "--exec-path"):
-            # Which setting it is shows the next word or the value; both may name any program.
+            # The next word or the value names the setting; both may name any program.
             yield UNKNOWN, word
     for name, value in environment.items():
         if name == "GIT_CONFIG_PARAMETERS":

@@ -9,6 +9,8 @@ import attrs
 
 Effect = Literal["deny", "ask"]
 Action = Literal["read", "create", "change", "delete"]
+Words = tuple[str, ...]
+"""The words of a command."""
 
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
 READS: frozenset[Action] = frozenset({"read"})
@@ -77,6 +79,8 @@ class Commands:
         unless: The words of the exceptions, as in ``patterns``.
         new_branches: Whether the constraint covers each command that creates a branch. ``patterns``
             are then the usual ones, and each exception ends with an allowed name.
+        skips_hooks: Whether the constraint covers each command that skips Git's hooks. ``patterns``
+            are then those that an option or a sub-command shows.
     """
 
     patterns: tuple[tuple[str, ...], ...]
@@ -85,11 +89,14 @@ class Commands:
     branches: tuple[str, ...] = ()
     unless: tuple[tuple[str, ...], ...] = ()
     new_branches: bool = False
+    skips_hooks: bool = False
 
     def __str__(self) -> str:
         if self.new_branches:
             names = "` or `".join(words[-1] for words in self.unless)
             return f"creating a branch, except `{names}`" if names else "creating a branch"
+        if self.skips_hooks:
+            return "skipping Git's hooks"
         commands = [" ".join(words) for words in self.patterns[:MAX_LISTED]]
         listed = [f"`{command.removeprefix('* ')}`" for command in commands]
         text = f"the command {' or '.join(listed)}"
@@ -400,8 +407,8 @@ class Compiled:
 
 NOT_A_CONSTRAINT = Compiled(
     None,
-    "advice: it has none of the forms that are enforced by themselves; an `enforce:` line below it, or"
-    " a check from hilum rules compile, would be enforced",
+    "advice: hilum does not know the form of this sentence; to enforce it, add an `enforce:` line below"
+    " it, or run hilum rules compile",
 )
 
 

@@ -60,6 +60,9 @@ _FOLDER = re.compile(r"[\w*.-]+", re.ASCII)
 _KINDS = frozenset("type category kind prefix username user name author agent scope".split())
 
 
+_SHARED = ("main", "master", "develop", "dev", "trunk")
+
+
 def _branch_glob(name: str) -> str:
     """Return the pattern of the branches that a name stands for; empty if it is no example."""
     text = _TICKET.sub(r"\1-*", _PLACEHOLDER.sub("*", name.strip()))
@@ -69,6 +72,8 @@ def _branch_glob(name: str) -> str:
         is_kind = head in _KINDS or "*" in head
         glob = f"{'*' if is_kind else head}/*"
         return glob if rest and _FOLDER.fullmatch(head) else ""
+    if text in _SHARED:
+        return text
     prefix = text.partition("*")[0]
     is_pattern = "*" in text and re.fullmatch(r"[\w.]+[-_]", prefix) is not None
     return f"{prefix}*" if is_pattern else ""
@@ -96,7 +101,7 @@ def _read_branches(tokens: Sequence[Token]) -> Commands | None:
     }:
         return None
     globs = list(map(_branch_glob, names))
-    if not all(globs):
+    if not all(globs) or set(globs) <= set(_SHARED):
         return None
     allowed = tuple(("git", "switch", "-c", glob) for glob in dict.fromkeys(globs))
     return Commands(v.BRANCH, unless=allowed, new_branches=True)
@@ -135,6 +140,10 @@ def template_expression(name: str, *, literal: bool = False) -> str:
     if ticket:
         is_example = ticket[1] in ("ABC", "PROJ", "JIRA", "TICKET", "XXX", "PROJECT", "ISSUE")
         return rf"^{'[A-Z][A-Z0-9]+' if is_example else ticket[1]}-\d+: ?\S"
+    # `M<N>: <summary>`
+    lettered = re.fullmatch(r"([A-Za-z]+[-#]?)<[^<>]+>", head)
+    if lettered:
+        return rf"^{lettered[1]}[^\s:]+: ?\S"
     is_placeholder = re.fullmatch(r"<[^<>]+>|\{[^{}]+\}|[a-z]+", head) is not None
     return r"^[^\s:][^:\n]*: ?\S" if is_placeholder and (rest.strip() or "<" in head) else ""
 

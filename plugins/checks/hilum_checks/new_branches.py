@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from hilum_guard import UNKNOWN, git_words, make_option_syntax, parse_options
 
 from hilum_checks import code_texts, git_folders, git_references
+from hilum_checks.forge_options import read_forge_command
 from hilum_checks.git_branches import is_update
 from hilum_checks.path_matcher import Fit, stronger_fit
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
-    from hilum_checks.model import Commands
-
-Words = tuple[str, ...]
+    from hilum_checks.model import Commands, Words
 
 
 class NewBranch(NamedTuple):
@@ -148,12 +147,36 @@ def _find_named(command: CommandFacts, git_folder: str) -> Iterator[NewBranch]:
         if not is_update(name, other.source, command):
             # In an unknown repository, the branch may exist already.
             yield NewBranch(name, other.certain and bool(git_folder))
-    if command.effects.program != "git":
+    yield from _find_checked_out(command)
+    program = command.effects.program
+    # `git-flow feature start x` is `git flow feature start x`.
+    if program.startswith("git-"):
+        words: Words = ("git", program.removeprefix("git-"), *command.words[1:])
+    elif program == "git":
+        words = git_words(command.words)
+    else:
         return
-    words = git_words(command.words)
     read = _READERS.get("".join(words[1:2]))
     if read is not None:
         yield from read(words[2:], git_folder)
+
+
+def _find_checked_out(command: CommandFacts) -> Iterator[NewBranch]:
+    """Yield the branches that `gh` and `glab` create for a pull request or an issue.
+
+    Without a name, the branch of a pull request is a copy of the one in the remote.
+    """
+    request = read_forge_command(command.effects.program, command.words)
+    if request is None:
+        return
+    if request.verbs[2] == "checkout":
+        named = request.find_last("-b", "--branch")
+        if named:
+            yield NewBranch(named[1])
+    elif request.verbs[1:] == ("issue", "develop") and request.find_last("-c", "--checkout"):
+        named = request.find_last("-n", "--name")
+        # Without a name, GitHub makes one of the number and the title.
+        yield NewBranch(named[1] if named else UNKNOWN)
 
 
 def _read_switch(words: Words, _: str) -> Iterator[NewBranch]:
@@ -219,6 +242,24 @@ def _read_subtree(words: Words, _: str) -> Iterator[NewBranch]:
         yield from map(NewBranch, parsed.values("-b", "--branch"))
 
 
+def _read_svn(words: Words, _: str) -> Iterator[NewBranch]:
+    if words[:1] == ("branch",):
+        yield from map(NewBranch, parse_options(words[1:], _PLAIN).operands[:1])
+
+
+def _read_flow(words: Words, _: str) -> Iterator[NewBranch]:
+    """Read `git flow feature start x`, which creates `feature/x`."""
+    names = [word for word in words if not word.startswith("-")]
+    if len(names) > 2 and names[1] == "start":
+        yield NewBranch(f"{names[0]}/{names[2]}")
+
+
+def _read_town(words: Words, _: str) -> Iterator[NewBranch]:
+    names = [word for word in words if not word.startswith("-")]
+    if len(names) > 1 and names[0] in ("hack", "append", "prepend"):
+        yield from map(NewBranch, names[1:])
+
+
 _READERS: dict[str, Callable[[Words, str], Iterator[NewBranch]]] = {
     "switch": _read_switch,
     "checkout": _read_checkout,
@@ -227,6 +268,9 @@ _READERS: dict[str, Callable[[Words, str], Iterator[NewBranch]]] = {
     "stash": _read_stash,
     "symbolic-ref": _read_symbolic,
     "subtree": _read_subtree,
+    "svn": _read_svn,
+    "flow": _read_flow,
+    "town": _read_town,
 }
 
 

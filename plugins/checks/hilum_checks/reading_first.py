@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_checks import quoted_names
-from hilum_checks.actions import WORKSPACE, Scope, patterns_of
+from hilum_checks import WORKSPACE, quoted_names
+from hilum_checks.actions import Scope, patterns_of
 from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import READS, WRITES, Paths, ReadFirst
 from hilum_checks.sentences import Token
@@ -21,7 +21,7 @@ _MANNER = frozenset(
     read consult study re-read reread review see check follow load and fully completely carefully
     thoroughly whole entire entirely full in it them the root file files document documents guide guides
     documentation docs doc first always must end understand its that this for from to also please context
-    instructions guidelines rules conventions you agents need needs should whole relevant sections
+    instructions guidelines rules conventions top-level intended you agents need needs should whole relevant sections
     section of top bottom your every 阅读 读取 查看 读 先 必须 应 应先 请 文件 文档 完整
     """.split()
 )
@@ -30,7 +30,7 @@ _BEGINNINGS = frozenset(
     """
     start starting begin beginning work working make making change changes changing code coding edit
     editing edits modify modifying write writing implement implementing implementation propose
-    proposing touch touching generate generating update updating anything
+    proposing touch touching generate generating update updating anything continuing proceeding
     task tasks act acting action development 修改 编辑 改动 开始 开发 编码 动手 实现 创建 新增
     """.split()
 )
@@ -38,7 +38,9 @@ _BEGINNING_WORDS = _BEGINNINGS | frozenset(
     """
     any a an the new first your you on in to or and each every all this it project repo repository
     codebase feature features file files non-trivial session doing do with here source its them their
-    significant substantial real actual planning plan plans package inside here 代码 项目 文件 工作 任务 任何 功能 新 本 的 或
+    significant substantial real actual planning plan plans package inside here behavior behaviour
+    logic subsystem system module modules component components architecture below further
+    代码 项目 文件 工作 任务 任何 功能 新 本 的 或
     """.split()
 )
 _SESSION_STARTS = frozenset(

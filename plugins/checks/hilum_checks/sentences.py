@@ -11,6 +11,7 @@ import attrs
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
 from hilum_checks.bare_names import bare_pattern
+from hilum_checks.usual_wording import rewrite
 
 OPEN = "⟦"
 CLOSE = "⟧"
@@ -72,6 +73,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
+    text = rewrite(text)
     text = _TYPE_LIST.sub(lambda found: re.sub(r"[a-z]+", r"`\g<0>:`", found[0]), text)
     names: list[str] = []
 
@@ -113,7 +115,7 @@ _TYPE_LIST = re.compile(rf"(?<![\w`/-]){_TYPE}(?:(?:, |,| \| |\||/){_TYPE}){{2,}
 _MODIFIERS = (".only", ".skip", ".todo", ".unwrap", ".expect")
 """What tests and results are called with, and no endings of files."""
 _ENDS = re.compile(
-    r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不)[^，]*$)"
+    r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不))"
     r"|(?<=⟧)，(?=(?:未知|使用|改用|请|应|用|统一用))"
 )
 
@@ -594,6 +596,8 @@ def _tokenize(text: str, names: list[str]) -> list[Token]:
         elif found["number"]:
             unit, position = _find_unit(found)
             limit = found["number"].replace(",", "")
+            if _BELOW.search(text, 0, found.start()):
+                limit = str(max(int(limit) - 1, 0))
             tokens.append(Token("length" if unit else UNREADABLE, unit, limit))
         elif found["han"]:
             tokens += _segment(found["han"])
@@ -601,6 +605,10 @@ def _tokenize(text: str, names: list[str]) -> list[Token]:
             role = UNREADABLE if kind == "other" else kind
             tokens.append(Token(role, found[0].strip(), found[0].strip()))
     return tokens + _look_up(words)
+
+
+# Words before a number that is itself too many: "under 72 characters".
+_BELOW = re.compile(r"(?:\b(?:under|below|(?:less|fewer|shorter) than)|少于|低于|小于|短于)\s*\Z")
 
 
 def _find_unit(found: re.Match[str]) -> tuple[str, int]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from hilum_checks.model import Action
+from hilum_checks.model import Action, Words
 
-Words = tuple[str, ...]
 Phrases = tuple[Words, ...]
 """Commands, each split into words."""
 
@@ -137,6 +136,17 @@ SAME: tuple[Phrases, ...] = (
     phrases("terraform|tofu"),
     phrases("mvn|mvnw"),
     phrases("gradle|gradlew"),
+    phrases("gh pr create|gh pr new"),
+    phrases("gh issue create|gh issue new"),
+    phrases("gh release create|gh release new"),
+    phrases("gh repo create|gh repo new"),
+    phrases("gh pr checkout|gh co"),
+    phrases("glab mr create|glab mr new"),
+    phrases("glab mr merge|glab mr accept"),
+    phrases("glab mr note|glab mr comment"),
+    phrases("glab issue create|glab issue new"),
+    phrases("glab issue note|glab issue comment"),
+    phrases("glab release create|glab release new"),
 )
 # The beginning of a command, one of its options, and that option's other spellings.
 SAME_OPTIONS: tuple[tuple[Words, str, Words], ...] = tuple(
@@ -173,7 +183,10 @@ FORCE_PUSH = phrases(
     "|git push --force-with-lease=*|git push --mirror"
 )
 AMEND = phrases("git commit --amend")
-SKIP_HOOKS = phrases("* --no-verify|git commit -n")
+SKIP_HOOKS = phrases(
+    "* --no-verify|git commit -n|git commit-tree|pre-commit uninstall|husky uninstall"
+    "|lefthook uninstall|overcommit --uninstall"
+)
 STAGE = phrases("git add|git stage|git update-index")
 DEPLOY = phrases(
     "npm run deploy|pnpm run deploy|pnpm deploy|yarn deploy|bun run deploy|make deploy|just deploy"
@@ -213,14 +226,21 @@ LAUNCHERS = phrases(
 )
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
-PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
-ISSUE = phrases("gh issue create|glab issue create")
+OPEN_PULL_REQUEST = phrases("gh pr create|gh pr new")
+OPEN_MERGE_REQUEST = phrases("glab mr create|glab mr new")
+PULL_REQUEST = phrases(
+    "gh pr create|gh pr ready|glab mr create|hub pull-request|gh pr new|glab mr new"
+)
+ISSUE = phrases("gh issue create|glab issue create|gh issue new|glab issue new")
 CLOSE_ISSUE = phrases("gh issue close|glab issue close")
 CLOSE_PULL_REQUEST = phrases("gh pr close|glab mr close")
 DELETE_BRANCH = phrases("git branch -d|git branch -D|git push --delete|git push -d|git push :*")
 REWRITE_HISTORY = (*FORCE_PUSH, *phrases("git filter-branch|git filter-repo"))
-COMMENT = phrases("gh issue comment|gh pr comment|gh pr review|glab issue note|glab mr note")
-GITHUB_RELEASE = phrases("gh release create|glab release create")
+COMMENT = phrases(
+    "gh issue comment|gh pr comment|gh pr review|glab issue note|glab mr note|glab issue comment"
+    "|glab mr comment"
+)
+GITHUB_RELEASE = phrases("gh release create|glab release create|gh release new|glab release new")
 CLONE = phrases("git clone|gh repo clone")
 BRANCH = phrases(
     "git checkout -b|git checkout -B|git switch -c|git switch -C|git checkout --orphan"
@@ -238,7 +258,7 @@ RUN_APP = phrases(
 )
 STASH = phrases("git stash")
 RESET = phrases("git reset")
-MERGE = phrases("gh pr merge|glab mr merge")
+MERGE = phrases("gh pr merge|glab mr merge|glab mr accept")
 MERGE_BRANCH = phrases("git merge")
 TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
 INSTALL = phrases(
@@ -252,7 +272,7 @@ INSTALL = phrases(
 PUBLISH = phrases(
     "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload"
     "|python -m twine upload|uv publish|poetry publish|pdm publish|flit publish|hatch publish"
-    "|cargo publish|gem push|gh release create"
+    "|cargo publish|gem push|gh release create|gh release new"
 )
 DESTRUCTIVE = phrases(
     "rm|rmdir|unlink|shred|truncate|dd|mkfs|wipefs|git reset --hard|git clean|git push --force"

@@ -15,6 +15,8 @@ from hilum_lint.diffs import find_written_lines, revert_diff
 if TYPE_CHECKING:
     from hilum import Session, Workspace
 
+# The name of the tool that calls deferred tools, which is that of their results, too.
+_CALL_TOOL = "call_tool"
 # Maximum size of a file in bytes; a larger file is not checked after an edit.
 MAX_FILE_BYTES = 2_000_000
 
@@ -98,7 +100,8 @@ def find_edits(session: Session, results: Sequence[ToolResult]) -> dict[Path, Ed
 def _list_changes(session: Session, result: ToolResult) -> list[Mapping[str, Any]]:
     """Return the data about each file that a call wrote: one file, or several (``edits``)."""
     tool = session.tools.get(result.name)
-    if result.code or tool is None or not tool.writes:
+    is_writer = result.changed if result.name == _CALL_TOOL else bool(tool and tool.writes)
+    if result.code or not is_writer:
         return []
     several = result.data.get("edits")
     changes = several if isinstance(several, list) else [result.data]

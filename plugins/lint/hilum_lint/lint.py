@@ -93,7 +93,10 @@ class Lint:
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> Awaitable[str | None] | None:
         """Start checking files edited in this round, and report the results of earlier checks."""
-        has_work = "runner" in vars(self) or any("diff" in result.data for result in results)
+        # A call that writes one file reports its diff, and one that writes several their edits.
+        has_work = "runner" in vars(self) or any(
+            "diff" in result.data or "edits" in result.data for result in results
+        )
         # The common case is synchronous, because starting a task in each round would cost more.
         if self.settings.after_edit and has_work:
             return self._remind(agent, results)

@@ -10,6 +10,7 @@ of the workspace that have not changed.
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 import time
 from collections.abc import Iterable
@@ -63,6 +64,34 @@ _FORMS = (
 )
 _SPACE = re.compile(r" *([=:{}]) *")
 _UNCHANGED = "Nothing was changed."
+# Words that the languages of C's family reserve, and those of some of these languages alone.
+_C_KEYWORDS = frozenset(
+    "break case const continue default do else enum for goto if return switch while".split()
+)
+_SCRIPT_KEYWORDS = (_C_KEYWORDS - {"goto"}) | frozenset(
+    """
+    await catch class debugger delete export extends false finally function import in instanceof
+    new null super this throw true try typeof var void with yield
+    """.split()
+)
+_GO_KEYWORDS = frozenset(
+    """
+    break case chan const continue default defer else fallthrough for func go goto if import
+    interface map package range return select struct switch type var
+    """.split()
+)
+_RUST_KEYWORDS = frozenset(
+    """
+    as async await break const continue crate dyn else enum extern false fn for if impl in let loop
+    match mod move mut pub ref return self Self static struct super trait true type unsafe use where
+    while
+    """.split()
+)
+_RESERVED = {
+    "go": _GO_KEYWORDS,
+    "rs": _RUST_KEYWORDS,
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts"), _SCRIPT_KEYWORDS),
+}
 # Maximum number of files, and of seconds, to search for files that still contain the old name, and
 # maximum number of them to name.
 MAX_SEARCHED = 5_000
@@ -296,6 +325,12 @@ class Renames:
                 f"{new_name!r} is not a new name.",
                 code=errors.E_BAD_ARGS,
                 hint="Pass a name without dots, other than the old one.",
+            )
+        if _is_keyword(new_name, target.path.suffix):
+            raise ToolError(
+                f"{new_name} is a keyword of the language and cannot be a name. {_UNCHANGED}",
+                code=errors.E_BAD_ARGS,
+                hint="Pass another name.",
             )
         server = await self.navigator.pool.find_navigator(target.path)
 
@@ -566,6 +601,13 @@ class _ChangeReader:
             code=errors.E_STALE,
             hint="Try again.",
         )
+
+
+def _is_keyword(name: str, suffix: str) -> bool:
+    """Return whether a name is a keyword of the language of files with a suffix."""
+    if suffix in (".py", ".pyi", ".ipynb"):
+        return keyword.iskeyword(name)
+    return name in _RESERVED.get(suffix.lstrip("."), _C_KEYWORDS)
 
 
 def _find_related_suffixes(suffix: str) -> tuple[str, ...]:

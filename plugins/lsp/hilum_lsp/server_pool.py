@@ -151,6 +151,8 @@ class ServerPool:
         names = [each.name for each in known if self._may_start(each)]
         reasons = "; ".join([*problems, *off])
         advice = f"; the user may install {' or '.join(names)}" if names else ""
+        if any("not trusted" in problem for problem in problems):
+            advice += ", or trust this folder (hilum trust)"
         return ToolError(
             f"There is no language server for {kind} files{f' ({reasons})' if reasons else ''}.",
             code=errors.E_NOT_INSTALLED,

@@ -8,11 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
+from hilum_checks import WORKSPACE
 
 if TYPE_CHECKING:
     from hilum_checks import Check
-
-WORKSPACE = PurePosixPath(".")
 
 
 class RuleType(StrEnum):

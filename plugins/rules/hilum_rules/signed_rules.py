@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 
 import attrs
 import msgspec
-from hilum_checks import Check, compile_lines
+from hilum_checks import WORKSPACE, Check, compile_lines
 from hilum_checks.model import Tools
 
 from hilum_rules.discovery import WorkspacePaths
 from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
 from hilum_rules.parsed_file import digest_text
-from hilum_rules.rule import WORKSPACE, Problem, Rule, RulesFile, RuleType
+from hilum_rules.rule import Problem, Rule, RulesFile, RuleType
 
 _SIGN_AGAIN = "`hilum rules compile` asks about it again"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import webbrowser
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
@@ -176,6 +175,8 @@ class SessionSharing:
         # Other users of the machine can read the arguments of programs, so the address that the
         # browser is started with works only once, and only for a minute.
         url = self._make_url(running, running.tokens.make_code())
+        import webbrowser  # only `/share` needs it
+
         # The browser belongs to the user and outlives hilum, so it is not started through the
         # warden. No shell is involved.
         return await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

@@ -33,7 +33,7 @@ ENFORCED = {
     # commands
     "Use `poetry`, never `pip`.": "refuses the command `pip` or `pip3` or `python -m pip` or `python3 -m pip`",
     "Do not use `brew`; always use `nix`.": "refuses the command `brew`",
-    "Never skip hooks.": "refuses the command `--no-verify` or `git commit -n`",
+    "Never skip hooks.": "refuses skipping Git's hooks",
     "Do not bypass pre-commit hooks with `--no-verify`.": "refuses the command `--no-verify` or `git commit -n`",
     "Never call `10.0.0.7` or `db.corp.example.com`.": "refuses contacting 10.0.0.7, db.corp.example.com",
     "Do not run `npm install`.": "refuses the command `npm install` or `npm i` or `npm add`",

@@ -172,7 +172,7 @@ ENFORCED = {
     "Package manager: pnpm (NOT npm, NOT yarn)": "refuses the command `npm` or `yarn`",
     # issues, branches, history
     "Never create an issue.": "refuses the command `gh issue create`",
-    "Never create issues or PRs.": "refuses the command `gh issue create` or `glab issue create` or `gh pr create`",
+    "Never create issues or PRs.": "refuses the command `gh issue create` or `glab issue create`",
     "Do not close pull requests.": "refuses the command `gh pr close`",
     "Never delete branches.": "refuses the command `git branch -d`",
     "Never rewrite published history.": "refuses the command `git push --force`",
@@ -182,7 +182,7 @@ ENFORCED = {
     "Avoid adding new top-level packages without discussion.": "asks before the command `pip install`",
     "NEVER use --no-verify when committing.": "refuses the command `--no-verify`",
     # commit messages
-    "Keep commit subjects under ~72 characters.": r"refuses a commit message that matches /\A[^\n]{73,}/",
+    "Keep commit subjects under ~72 characters.": r"refuses a commit message that matches /\A[^\n]{72,}/",
     "Commit subjects use an area prefix: `render:`, `docs:`": "refuses a commit message that does not match",
     "Follow Conventional Commits with imperative summaries.": "refuses a commit message that does not match",
     # code
@@ -224,7 +224,7 @@ ENFORCED = {
     "Do not add `UseBase()` in .NET.": "refuses writing text that matches",
     # branches, drafts, lines
     "Never work on `main`.": "refuses the command `git commit`",
-    "Always open PRs as drafts.": "refuses the command `gh pr create`, except",
+    "Always open PRs as drafts.": "refuses the command `gh pr create` or `gh pr new`",
     "Lines must not exceed 100 characters.": r"refuses writing text that matches /(?m:^[^\n]{101,})",
     "Always use `php artisan make:*` with `--no-interaction` to create new files": "refuses the command",
     "The workflow handles it automatically — do not create a GitHub release.": "refuses the command `gh release create`",
@@ -334,7 +334,7 @@ ENFORCED = {
     "Do not modify git config.": "refuses the command `git config`, except `git config --get`",
     "Never install packages globally.": "refuses the command `npm install -g` or `npm i -g` or",
     "Never approve PRs.": "refuses the command `gh pr review --approve` or",
-    "Open PRs as drafts.": "refuses the command `gh pr create`, except",
+    "Open PRs as drafts.": "refuses the command `gh pr create` or `gh pr new`",
     # approval
     "Always ask before running tests.": "asks before the command `pytest` or `npm test` or `npm t` or",
     "Do not upgrade dependencies without permission.": "asks before the command `npm update` or `npm upgrade` or",

@@ -9,7 +9,7 @@ from pathlib import Path
 import hilum_files
 import pytest
 from hilum import allow, deny, hookimpl
-from hilum.events import ApprovalAsked
+from hilum.events import ApprovalAsked, RoundEnded
 from hilum.testing import say, use
 from hilum_lsp import LanguageServers, renames
 from hilum_lsp.servers import SERVERS
@@ -106,6 +106,38 @@ async def test_a_rename_whose_diff_is_too_long_names_the_other_files(
     assert shown | listed == changed
     assert not shown & listed
     assert preview.startswith("[The diff is too long to be shown.")
+
+
+async def test_diagnostics_of_a_rename_are_told(put, install, opened, root):
+    """A name in a text, which the rename leaves, is an error now."""
+    put(
+        {
+            "pyproject.toml": "[tool.ty]\n",
+            "ruff.toml": 'lint.select = ["F"]\n',
+            "core.py": '__all__ = ["helper"]\n\n\ndef helper():\n    return 1\n',
+        }
+    )
+    install("ty", "ruff")
+    async with opened() as bench:
+        bench.model.next(
+            use("call_tool", name="rename_symbol", arguments=RENAME), say("Done."), say("Seen.")
+        )
+        await bench.run("Rename it.")
+        result = bench.result("call_tool")
+        notes = "".join("".join(event.notes) for event in bench.of(RoundEnded))
+    assert (root / "core.py").read_text().startswith('__all__ = ["helper"]\n\n\ndef assist')
+    assert "files, preview]" in result.text
+    assert "without" not in result.text
+    assert "F822" in notes
+
+
+async def test_a_keyword_is_no_new_name(project, opened, root):
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **{**RENAME, "new_name": "class"})
+    assert result.code == "E_BAD_ARGS"
+    assert "keyword" in result.text
+    for name, text in project.items():
+        assert (root / name).read_text() == text
 
 
 async def test_a_search_that_was_cut_off_is_not_taken_for_complete(project, opened, monkeypatch):

@@ -199,7 +199,13 @@ async def test_a_rules_file_that_an_agent_writes_excludes_no_other(path: str, te
         assert b"Use tabs." in kit.requests[-1].body
 
 
-ADDED = ("CLAUDE.md", ".cursorrules", "sub/AGENTS.md", ".github/copilot-instructions.md", ".kiro/steering/a.md")
+ADDED = (
+    "CLAUDE.md",
+    ".cursorrules",
+    "sub/AGENTS.md",
+    ".github/copilot-instructions.md",
+    ".kiro/steering/a.md",
+)
 
 
 @pytest.mark.parametrize("rules", [RULES, "# House\n\n- Use tabs.\n"])

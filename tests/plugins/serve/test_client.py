@@ -26,8 +26,7 @@ from hilum.events import (
 from hilum.hosts import blocking
 from hilum.messages import UserMessage
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
-from hilum_serve import client, server_connection
-from hilum_serve.outbox import MAX_WAITING
+from hilum_serve import client, outbox, server_connection
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import add_token
 from served import serving
@@ -393,8 +392,10 @@ async def behind_proxy(project, model, *plugins, **options):
                 yield proxy, served, session
 
 
-async def test_nothing_is_missed_or_doubled_when_connections_are_cut(project):
+async def test_nothing_is_missed_or_doubled_when_connections_are_cut(project, monkeypatch):
     """Ten cuts in the middle of streaming text."""
+    # The pauses become longer with each cut, because nothing but output arrives between two.
+    monkeypatch.setattr(server_connection, "LONGEST_PAUSE", 0.2)
     steps = [trio.Event() for _ in range(10)]
     end = trio.Event()
     answer = say("0 ")
@@ -623,13 +624,15 @@ async def test_a_stream_that_is_refused_again_and_again_is_given_up(project, mon
         assert caught.value.code == "E_RATE"
 
 
-async def test_too_many_waiting_operations_are_refused_with_a_code(project):
+async def test_too_many_waiting_operations_are_refused_with_a_code(project, monkeypatch):
+    # All of them are carried out at the end.
+    monkeypatch.setattr(outbox, "MAX_WAITING", 20)
     async with (
         serving(project, plugins=("prompt", "store")) as served,
         client.connect(served.url, served.token) as server,
         server.open_session(project) as session,
     ):
-        for _ in range(MAX_WAITING):
+        for _ in range(20):
             session.stop()
         with pytest.raises(HilumError) as caught:
             session.stop()

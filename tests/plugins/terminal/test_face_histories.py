@@ -394,7 +394,7 @@ async def play(seed, folder, *, decides):
 @pytest.mark.parametrize("part", range(4))
 async def test_typing_answers_nothing_and_loses_nothing(autojump_clock, tmp_path, trials, part):
     """Whatever opens, ends or covers the terminal at random moments."""
-    count = trials(300, 1_000) // 4
+    count = trials(120, 1_000) // 4
     opened = 0
     for seed in range(part * count, (part + 1) * count):
         history = await play(seed, tmp_path, decides=False)

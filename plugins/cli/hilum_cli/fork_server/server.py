@@ -32,6 +32,8 @@ GRACE = 10.0
 """Seconds for a process to end after its client has gone."""
 STANDBY_DELAY = 0.3
 """Seconds after a start in which no process is forked ahead, which would slow the start down."""
+_READY = b"r"
+"""What the process that waits sends when it has prepared itself."""
 _SIZE_BYTES = 4
 _PASSED = 6
 """Descriptors for the process that waits: the client, the pipe to the server, and the request's."""
@@ -275,6 +277,7 @@ class ForkServer:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         self._prepare()
+        theirs.sendall(_READY)
         data, descriptors, _flags, _address = socket.recv_fds(theirs, _SIZE_BYTES, _PASSED)
         size = int.from_bytes(data, "big")
         parts = []
@@ -297,9 +300,11 @@ class ForkServer:
         self, request: Request, caller: Caller, client: socket.socket, writing: int
     ) -> int:
         """Let the process that waits take over a request; return its id, or 0 if there is none."""
-        standby, self._standby = self._standby, None
-        if standby is None:
+        standby = self._standby
+        # One that is still preparing would be later than a new process.
+        if standby is None or not select.select([standby.socket], [], [], 0)[0]:
             return 0
+        self._standby = None
         data = marshal.dumps((tuple(caller), *request[:3]))
         passed = [client.fileno(), writing, *request.descriptors]
         with standby.socket as connection:

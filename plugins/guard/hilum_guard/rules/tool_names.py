@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
@@ -136,6 +135,8 @@ def explain_unknown_tool(pattern: str, tools: Iterable[str]) -> str:
     known = {*STANDARD, *tools}
     if any(names(pattern, tool) for tool in known):
         return ""
+    from difflib import get_close_matches  # takes 2 ms, needed only for an error
+
     near = get_close_matches(pattern, [*known, *CATEGORIES], n=3, cutoff=0.6)
     if near:
         return f"there is no tool {pattern!r}; perhaps {' or '.join(near)} is meant"

@@ -1,0 +1,62 @@
+"""Lists the options that a command passes, without the values that only look like options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hilum_guard import git_words, make_option_syntax, parse_options
+
+from hilum_checks.forge_options import read_forge_command
+from hilum_checks.model import Words
+
+if TYPE_CHECKING:
+    from hilum_checks.command_facts import CommandFacts
+
+_COMMIT = make_option_syntax(
+    flags="apszneiovq",
+    valued="CcFmt",
+    attached="Su",
+    long_options=(
+        "all patch reuse-message= reedit-message= squash= fixup= reset-author short branch porcelain"
+        " long null file= author= date= message= template= signoff no-signoff trailer= verify"
+        " no-verify allow-empty allow-empty-message cleanup= edit no-edit amend no-post-rewrite"
+        " include only pathspec-from-file= pathspec-file-nul untracked-files verbose quiet dry-run"
+        " status no-status gpg-sign no-gpg-sign interactive"
+    ),
+)
+_OFF = ("=false", "=False", "=FALSE", "=f", "=F", "=0", "=no", "=off")
+
+
+def list_passed(command: CommandFacts) -> Words | None:
+    """Return the options that a command passes, each long one also with its value.
+
+    Args:
+        command: The command.
+
+    Returns:
+        The options, or ``None`` if the syntax of the command is unknown.
+    """
+    program = command.effects.program
+    words = git_words(command.words) if program == "git" else command.words
+    if words[:2] == ("git", "commit"):
+        options = parse_options(words[2:], _COMMIT).options
+    elif request := read_forge_command(program, command.words):
+        options = request.options
+    else:
+        return None
+    passed: list[str] = []
+    for name, value in options:
+        passed.append(name)
+        if value and name.startswith("--"):
+            passed.append(f"{name}={value}")
+    return tuple(passed)
+
+
+def switches_off(options: Iterable[str], words: Words) -> bool:
+    """Return whether words take back one of some options: `--no-signoff`, `--draft=false`."""
+    for option in options:
+        opposite = f"--no-{option[2:]}" if option.startswith("--") else ""
+        if any(word == opposite or word in [option + value for value in _OFF] for word in words):
+            return True
+    return False
