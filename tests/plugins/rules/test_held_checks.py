@@ -204,7 +204,7 @@ ADDED = (
     ".cursorrules",
     "sub/AGENTS.md",
     ".github/copilot-instructions.md",
-    ".kiro/steering/a.md",
+    "GEMINI.md",
 )
 
 
