@@ -85,6 +85,7 @@ _PATHS: dict[str, frozenset[Action]] = {
     "delete": v.DELETES,
     "create": v.CREATES,
     "add": v.CREATES,
+    "introduce": v.CREATES,
     "read": READS,
     "open": READS,
     "access": READS | WRITES,
@@ -616,7 +617,8 @@ def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
     most, unit = clauses[0].length
     nouns = clauses[0].nouns
     # "Files must not exceed 500 lines".
-    if unit == "lines" and nouns <= {"file", "source"} and most >= 50 and nouns:
+    is_about_files = bool(nouns) and clauses[0].has_only("length", nouns="file|source")
+    if unit == "lines" and is_about_files and most >= 50:
         return Content(rf"(?s:\A(?:[^\n]*\n){{{most}}}[^\n])", _SOURCES)
     is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
     is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60

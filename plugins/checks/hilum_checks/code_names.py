@@ -120,7 +120,7 @@ def _spaced_call(name: str) -> str:
     return f"(?m:{start}{call}{_NO_REMARK}{_NO_COMMENT}{_NO_STRING}{_NO_HASH}{end})"
 
 
-# A function or method with this name is no call of it: `def eval(self):`, `fetch(id) {`.
+# The definition of a function or method is not a call: `def eval(self):`, `fetch(id) {`.
 _NO_DEFINITION = (
     r"(?<!\b(?:def|fn|func|fun|function|async|sub)\s+{name})"
     r"(?!(?<=(?m:^)[ \t]*(?:(?:static|get|set|public|private|protected|override|export)[ \t]+)*{name})"

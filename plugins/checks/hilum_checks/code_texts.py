@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,20 @@ def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
     if script is not None and not script.shell and not script.path.endswith((".sh", ".bash")):
         texts.append(_read_script(script.path, cwd))
     return texts
+
+
+def read_loaded_texts(paths: Iterable[str]) -> list[str]:
+    """Return the texts of the files that a program loads, without paths in folders of tests."""
+    texts = [_read_script(path, None) for path in paths]
+    return [_IN_FIXTURE.sub(_FIXTURE, text) for text in texts if text]
+
+
+# A test's own temporary folder, and what the test puts into it: `tmp_path / "vendor" / "a.py"`.
+_FIXTURE = "tmp_path"
+_IN_FIXTURE = re.compile(
+    r"\b(?:tmp_path|tmpdir)\b(?:\s*/\s*f?(?:'(?!\.\.|/)[^'\n]*'|\"(?!\.\.|/)[^\"\n]*\"|\w+\b(?!\s*\())"
+    r"|\.(?:join|joinpath)\([^()]*\))+"
+)
 
 
 def runs_unknown_script(effects: CommandEffects, cwd: str | None) -> bool:
@@ -130,6 +145,11 @@ _ASSEMBLES = re.compile(
     r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
     r"|listdir|scandir|iterdir|\bwalk\b|readdir|\bDir\b"
 )
+
+
+def decodes_paths(text: str) -> bool:
+    """Return whether code decodes text, so that it may use any path."""
+    return _DECODES.search(text) is not None
 
 
 def hides_paths(text: str, *, is_new: bool) -> bool:

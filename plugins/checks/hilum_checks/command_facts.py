@@ -51,3 +51,8 @@ class CommandFacts:
     def texts(self) -> list[str]:
         """The texts that the command may run as code, read only once for all rules."""
         return code_texts.read_texts(self.effects, self.cwd)
+
+    @cached_property
+    def loaded_texts(self) -> list[str]:
+        """The texts of new files that the command loads without naming them."""
+        return code_texts.read_loaded_texts(self.command.loaded)

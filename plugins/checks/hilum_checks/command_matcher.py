@@ -263,6 +263,10 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
     end = pattern.index("--") if "--" in pattern else len(pattern)
     options = [word for word in pattern[:end] if _is_option(word)]
     missing = [option for option in options if not _has_option(option, words)]
+    if pattern[0] != "*":
+        # Some programs take `-name` for `--name`.
+        single = [each for each in missing if each.startswith("--") and _is_long_name(each, words)]
+        missing = [each for each in missing if each not in single]
     if missing and not _may_be_hidden(pattern, words):
         return ""
     words = _put_goal_first(pattern, _open_globs(pattern, words))
@@ -370,10 +374,31 @@ def _has_option(option: str, words: Words) -> bool:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
         return any(_is_long_option(word, option, words[0]) for word in words[1:])
+    if _is_long_name(option, words):
+        return True
     if not option[1:].isalpha():
         # `-j8` and `-j 8` mean the same.
         return option in words[1:] or (option[:2], option[2:]) in pairwise(words[1:])
     return _has_letters(option[1:], words)
+
+
+def _is_long_name(option: str, words: Words) -> bool:
+    """Return whether words contain an option of one dash and several letters with two, or a value.
+
+    Programs that are written in Go and Java take `-auto-approve`, `--auto-approve` and
+    `-auto-approve=true` for the same.
+    """
+    name = option.lstrip("-")
+    if len(name) < 3:
+        return False
+    for word in words[1:]:
+        given, _, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and given == name and value.lower() not in _FALSE:
+            return True
+    return False
+
+
+_FALSE = frozenset(("false", "0", "f"))
 
 
 def _is_long_option(word: str, option: str, program: str) -> bool:

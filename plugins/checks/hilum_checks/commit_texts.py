@@ -11,6 +11,7 @@ from hilum_guard import UNKNOWN, git_words
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.message_changes import may_change_message
+from hilum_checks.message_signatures import find_signatures
 from hilum_checks.message_texts import Message, read_message_file, without_unknown
 
 _WITHOUT_MESSAGE = re.compile(r"--no-edit|--fixup.*|--squash.*|-C|--reuse-message.*|--dry-run")
@@ -32,6 +33,8 @@ def find_commit_messages(facts: CallFacts) -> Iterator[Message]:
         is_git = command.effects.program == "git" and not is_help
         if is_git and may_change_message(command, words[1:]):
             yield Message(None, command.source)
+        for line in find_signatures(command, words[1:]) if is_git else ():
+            yield Message(line, command.source, is_signature=True)
     if facts.unknown_text:
         yield Message(None, facts.unknown_text)
     name = facts.tool.name.lower()

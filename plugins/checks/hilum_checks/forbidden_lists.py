@@ -33,6 +33,9 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
         effect: The effect of the sentence.
         scope: What the rest of the rule says.
     """
+    # "Never edit `a`, `b` or anything else by hand": the manner belongs to every item.
+    manner = [token for token in tokens[-1:] if token.role == "by hand"]
+    tokens = tokens[: len(tokens) - len(manner)]
     items = _split(tokens)
     if not _is_list(tokens, effect) or _is_list_of_places(items) or _is_limited(items[-1]):
         return ()
@@ -40,7 +43,7 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
     omitted: list[str] = []
     is_understood = True
     for item in _complete(items):
-        constraints = read_actions(item, effect, scope)
+        constraints = read_actions((*item, *manner), effect, scope)
         found += constraints
         is_understood = bool(constraints)
         if not is_understood:
@@ -66,6 +69,9 @@ def _is_list(tokens: Sequence[Token], effect: Effect) -> bool:
     # "Never commit: `.env`, keys, model weights" has no other verb.
     verbs = [at for at, token in enumerate(tokens) if token.role == "verb"]
     is_end = is_end or (len(joins) > 1 and verbs == [0] and tokens[0].word in ("commit", "stage"))
+    # "Forbidden: `a`, `b`".
+    are_names = all(token.role in ("name", "join", "noun") for token in tokens)
+    is_end = is_end or (are_names and tokens[0].role == "name")
     return is_end and set(joins) <= _JOINS and are_verbs
 
 

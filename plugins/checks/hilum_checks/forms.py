@@ -59,7 +59,7 @@ from hilum_checks.model import (
 )
 from hilum_checks.naming import read_naming
 from hilum_checks.other_sentences import is_unrelated
-from hilum_checks.preceding import read_passing, read_preceded
+from hilum_checks.preceding import read_completion, read_passing, read_preceded
 from hilum_checks.reading_first import read_first, read_reading
 from hilum_checks.sentences import (
     UNREADABLE,
@@ -497,6 +497,24 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return tuple(("deny", each) for each in others) or _deny(read_naming(tokens))
 
 
+# Situations in which all work happens: a rule that begins with them holds at all times.
+_USUAL = frozenset(
+    """
+    you a an the any all to on with in at your new are and or
+    committing commit commits pushing push changes updates updating working work branch branches git
+    code writing write editing edit making make creating create pr prs pull request requests opening
+    """.split()
+)
+
+
+def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``when pushing, never force-push``."""
+    texts = {word for token in chunks[0] for word in token.text.split() if token.role != "join"}
+    if not texts <= _USUAL or any(token.role == "name" for token in chunks[0]):
+        return ()
+    return _act("deny", 0)(chunks[1:], scope)
+
+
 def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> Parts:
     """Read ``titles need ⟦0⟧`` and ``commits need a sign-off``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
@@ -659,6 +677,15 @@ FORMS: dict[str, Reader] = {
     # 除非用户要求，否则不要提交
     "UNLESS ASK NOT *": _act("ask", 0),
     "NOT WITHOUT ASK *": _act("ask", 0),
+    # In Korean and Japanese, the verb is at the end.
+    "WITHOUT ASK * NOT": _act("ask", 0),
+    "* WITHOUT ASK * NOT": _act("ask", 0, 1),
+    # Work is not complete until `a` passes.
+    "* NOT * UNLESS *": lambda chunks, scope: tuple(
+        ("deny", each) for each in read_completion(chunks, scope)
+    ),
+    # When pushing, never force-push.
+    "WHEN * NOT *": _read_usual,
     # Ask before pushing.  推送前先询问   Pushing requires approval.
     "ASK BEFORE *": _act("ask", 0),
     "NEEDS ASK BEFORE *": _act("ask", 0),

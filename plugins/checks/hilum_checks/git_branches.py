@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, operands
+from hilum_guard import UNKNOWN, git_words, operands, resolve_links
 
 from hilum_checks import code_texts, git_folders, git_references
 
@@ -178,7 +178,7 @@ def _find_git_folder(command: CommandFacts, folder: str) -> str:
 def _is_made_by(command: CommandFacts, folder: str) -> bool:
     """Return whether `git worktree add` or `git clone` makes a folder or one that contains it."""
     made = _made_folder(command)
-    return bool(made) and f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(made)}/")
+    return bool(made) and f"{resolve_links(folder)}/".startswith(f"{resolve_links(made)}/")
 
 
 def _made_folder(command: CommandFacts) -> str:

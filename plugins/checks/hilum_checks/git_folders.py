@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hilum_guard import UNKNOWN, git_words
+from hilum_guard import UNKNOWN, git_words, resolve_links
 
 from hilum_checks.code_texts import read_text
 
@@ -78,7 +78,7 @@ def find_containing(folder: str) -> str:
     while True:
         found = _follow(os.path.join(folder, ".git"))
         if not found and _is_git_folder(folder):
-            found = os.path.realpath(folder)
+            found = resolve_links(folder)
         if found or folder == os.path.dirname(folder):
             return found
         folder = os.path.dirname(folder)
@@ -98,13 +98,13 @@ def _follow(path: str) -> str:
         if link is None:
             return ""
         path = os.path.join(os.path.dirname(path), link[1].strip())
-    return os.path.realpath(path) if os.path.isfile(os.path.join(path, "HEAD")) else ""
+    return resolve_links(path) if os.path.isfile(os.path.join(path, "HEAD")) else ""
 
 
 def find_common(git_folder: str) -> str:
     """Return the Git folder that contains the branches of a Git folder."""
     common = read_text(os.path.join(git_folder, "commondir")).strip()
-    return os.path.realpath(os.path.join(git_folder, common)) if common else git_folder
+    return resolve_links(os.path.join(git_folder, common)) if common else git_folder
 
 
 def read_head(git_folder: str) -> str:

@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 
+from hilum_guard import resolve_links
+
 MAX_NAMES = 20_000
 """Maximum number of names to examine for one pattern."""
 MAX_FOUND = 500
@@ -35,7 +37,7 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
     while parts and not _MAGIC.search(parts[0]):
         base = os.path.join(base, parts.pop(0))
     starts = [base]
-    real_base = os.path.realpath(base).rstrip("/")
+    real_base = resolve_links(base).rstrip("/")
     if "**" in parts[:1] and f"{root}/".startswith(f"{real_base}/"):
         # The workspace is searched first, because the search might reach its limit before the
         # workspace.

@@ -37,6 +37,9 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE
 # An address whose host code assembles.
 _ASSEMBLED = re.compile(r"://(?:%|\$?\{|['\"]\s*[+.%,])")
 _RANGE = re.compile(r"^[^/]*(?://)?[^/]*\[\w+-\w+")
+_SET = re.compile(r"\{([^{}]*)\}")
+MAX_ADDRESSES = 1_000
+"""Maximum number of addresses to which one argument of curl may be expanded."""
 _CONNECTS = re.compile(r"urlopen|requests|httpx|\bfetch\b|socket|connect|\bhttps?\b")
 _DECODES = re.compile(r"\bchr\(|decode|fromhex|\[::-1\]|CharCode|\batob\b|base64|\breverse\b")
 # Spellings of an address such as ``127.1`` and ``0x7f000001``.
@@ -137,6 +140,9 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
         return ""
     if _opens_socket(constraint, command) or _runs_code(constraint, command):
         return "yes"
+    # A new module or test may only mention the host.
+    if any(_CONNECTS.search(text) and mentions(constraint, text) for text in command.loaded_texts):
+        return "maybe"
     if "*" not in constraint.names and any(map(_hides_host, effects.code)):
         return "maybe"
     if effects.program == "git":
@@ -192,15 +198,11 @@ def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) ->
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
     """Return whether a network client contacts, or may contact, a forbidden host."""
     words = operands(command.words[1:], _VALUED)
-    hosts = [parse_host(word) for word in words]
     # curl expands `http://{a.test,b.test}/`, and `http://a[1-9].test/`.
-    hosts += [
-        normalize_host(part)
-        for host in hosts
-        if "{" in host
-        for part in re.split(r"[{},]+", host)
-        if part
-    ]
+    hosts = [parse_host(each) for word in words for each in _expand_sets(word)]
+    # In `--expand-url`, variables of curl may be a part of the host.
+    if any(word.startswith("--expand-") for word in command.words):
+        hosts.append(UNKNOWN)
     if "*" not in constraint.names and any(_RANGE.search(word) for word in words):
         hosts.append(UNKNOWN)
     named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
@@ -211,6 +213,20 @@ def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
     if "*" not in constraint.names or _may_stay_local(command, hosts):
         return ""
     return "yes"
+
+
+def _expand_sets(word: str) -> list[str]:
+    """Return what curl makes of the sets in an address, such as `https://st{aging,}.test`."""
+    expanded = [""]
+    at = 0
+    for found in _SET.finditer(word):
+        before = word[at : found.start()]
+        parts = found[1].split(",")
+        expanded = [f"{each}{before}{part}" for each in expanded for part in parts]
+        at = found.end()
+        if len(expanded) > MAX_ADDRESSES:
+            return [UNKNOWN]
+    return [f"{each}{word[at:]}" for each in expanded]
 
 
 def _reads_hosts(command: CommandFacts, hosts: list[str]) -> bool:

@@ -19,10 +19,17 @@ _EXPANDS = re.compile(r"(?<!\\)(?:\$[A-Za-z_({]|`)")
 
 @attrs.frozen
 class Message:
-    """A message; ``text`` is ``None`` if it is known only at run time."""
+    """A message, or the line by which Git signs it off.
+
+    Attributes:
+        text: The text; ``None`` if it is known only at run time.
+        source: The command.
+        is_signature: Whether it is only the line ``Signed-off-by``.
+    """
 
     text: str | None
     source: str
+    is_signature: bool = False
 
 
 def without_unknown(text: str, facts: CallFacts) -> str | None:

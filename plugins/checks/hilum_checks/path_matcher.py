@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked
+from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked, resolve_links
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Fit = Literal["", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "maybe", "yes")
 _ABSOLUTE = ("/", "~")
+_PROC_ROOT = re.compile(r"^/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?root(?=/|$)")
 _PROC_CWD = re.compile(r"^(?:/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?cwd|~\+)(?=/|$)")
 # These sets are created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
@@ -165,7 +166,10 @@ class _Match:
 
     def _match_from(self, cwd: str | None) -> Fit:
         # Linux and shells have other names for the working directory.
-        written = _PROC_CWD.sub(f"{cwd or UNKNOWN}", self.access.path)
+        if cwd is not None:
+            cwd = _PROC_CWD.sub(self.view.real_root, _PROC_ROOT.sub("", cwd)) or "/"
+        written = _PROC_ROOT.sub("", self.access.path) or "/"
+        written = _PROC_CWD.sub(f"{cwd or UNKNOWN}", written)
         # After ``cd $DIR``, a relative path may be in any folder.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
@@ -189,7 +193,7 @@ class _Match:
         if magic is None:
             return ""
         folder = os.path.dirname(path[: magic.start()])
-        contents = self.view.list_contents(os.path.realpath(folder), folder, copied=False)
+        contents = self.view.list_contents(resolve_links(folder), folder, copied=False)
         pattern = fold(self.view.display(os.path.normpath(path))).replace("**/", "*")
         found = [form for form in contents.forms if fnmatchcase(fold(form), pattern)]
         return "yes" if self._means_any(found) else ""
@@ -253,7 +257,7 @@ class _Match:
             return ""
         if is_copied:
             source = os.path.join(cwd or "/", os.path.expanduser(source))
-        folder = os.path.realpath(source if is_copied else path)
+        folder = resolve_links(source if is_copied else path)
         shown = self.view.display(os.path.normpath(path))
         if not os.path.isdir(folder) or self._is_copy(shown):
             return ""
@@ -274,7 +278,7 @@ class _Match:
             # An unknown repository may be that of the workspace.
             folder = self.view.real_root
             if cwd is not None or path.startswith("/"):
-                folder = os.path.realpath(os.path.join(cwd or "/", path))
+                folder = resolve_links(os.path.join(cwd or "/", path))
                 folder = self.view.find_twin(folder, is_top=True) or folder
             tracked = self.view.list_tracked(folder)
             if not tracked.is_complete:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import attrs
+
 from hilum_checks import vocabulary as v
 from hilum_checks.actions import Scope, read_actions, read_command_names
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
@@ -27,6 +29,7 @@ _PURPOSE_WORDS = _PURPOSES | frozenset(
     typechecks check checks checker checked checking verified verification validated validation
     quality gate gates suite suites full complete local locally these both via clean cleanly green
     unfiltered entire whole as successfully succeed succeeds static analysis build builds compile compiles pipeline final step
+    typescript python javascript rust js ts
     last sequence order coverage hook script scripts has have current worktree status
     """.split()
 )
@@ -92,6 +95,20 @@ def read_preceded(
     if writes is not None:
         return tuple(RunFirst(each, writes) for each in commands)
     return tuple(Preceded(each, deadline) for each in commands)
+
+
+def read_completion(chunks: Sequence[Sequence[Token]], scope: Scope) -> tuple[Constraint, ...]:
+    """Read "work is not complete until ⟦0⟧ passes": the command must run before the final answer.
+
+    Args:
+        chunks: What is not complete, "complete", and what must have happened.
+        scope: What the rest of the rule says.
+    """
+    about = {token.text for chunk in chunks[:2] for token in chunk if token.role != "join"}
+    if not about <= _ENDING_WORDS or not about & {"done", "complete", "completed", "finished"}:
+        return ()
+    commands = read_needed(chunks[2], attrs.evolve(scope, binding=True))
+    return tuple(Preceded(each, None) for each in commands or ())
 
 
 def _is_end_of_work(tokens: Sequence[Token]) -> bool:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from hilum_guard import FileAccess, fit_path
+from hilum_guard import FileAccess, fit_path, resolve_links
 
 from hilum_checks.model import EVERYTHING, Paths
 from hilum_checks.path_matcher import PathMatcher
@@ -79,7 +79,7 @@ def _find_existing(constraints: list[Paths], matcher: PathMatcher) -> list[str]:
             if place is None or constraint.unless:
                 patterns.append(_Pattern(pattern, constraint))
             elif os.path.lexists(place):
-                found |= dict.fromkeys(_list_protected(os.path.realpath(place), constraint))
+                found |= dict.fromkeys(_list_protected(resolve_links(place), constraint))
     for path in _search(patterns, matcher) if patterns else ():
         constraint = _find_constraint(path, patterns, matcher)
         found |= dict.fromkeys(_list_protected(path, constraint))
@@ -130,7 +130,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
             path = os.path.join(base, name)
             is_folder = name in folders
             if _is_protected(os.path.relpath(path, matcher.real_root), patterns, is_folder):
-                found.append(os.path.realpath(path))
+                found.append(resolve_links(path))
                 if is_folder:
                     # A protected folder protects everything in it, so nothing below it needs a
                     # separate mount.

@@ -11,6 +11,7 @@ import attrs
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
 from hilum_checks.bare_names import bare_pattern
+from hilum_checks.translations import translate
 from hilum_checks.usual_wording import rewrite
 
 OPEN = "⟦"
@@ -102,7 +103,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
     text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
-    text = " ".join(text.replace("’", "'").lower().split())
+    text = translate(" ".join(text.replace("’", "'").lower().split()))
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
     text = re.sub(r"\bauto-?(commit|push|merge)\b", r"automatically \1", text)
     text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
@@ -141,6 +142,12 @@ def _read_note(text: str) -> str:
     stored = _COMMIT_ASIDE.search(text)
     if stored:
         return f"do not commit {stored[1]}"
+    listed = _LISTED_ASIDE.match(text.strip(" .!"))
+    if listed:
+        return f"do not edit {listed[1]}"
+    symlink = _SYMLINK.match(text)
+    if symlink:
+        return f"do not hand-edit {symlink[1]}"
     output = _OUTPUT_ASIDE.match(text.strip(" .!"))
     if output:
         return f"do not hand-edit {output[1]}"
@@ -287,6 +294,9 @@ def _join_parts(
     elif tokens and tokens[0].role == "NOT" and _says_where(left):
         # "Use them only in some files - never use `a` elsewhere".
         labels = (label, *labels)
+    elif tokens and tokens[0].role == "NOT" and _is_unclear(left):
+        # "No unnecessary files - do not create docs unless asked".
+        labels = (label, *labels)
     elif _says_when(left, tokens):
         # "Type checks matter before committing - always run `a`".
         at = next(at for at, token in enumerate(left) if token.role == "BEFORE")
@@ -309,6 +319,13 @@ def _join_parts(
         return only_left
     both = (*omitted, *following.omitted)
     return Sentence(tokens, text, (*asides, *following.asides), labels, both)
+
+
+def _is_unclear(left: Sequence[Token]) -> bool:
+    """Return whether a prohibition names nothing, and a word of it is not known."""
+    is_prohibition = bool(left) and left[0].role == "NOT"
+    names = any(token.role in ("name", "branch") for token in left)
+    return is_prohibition and not names and any(token.role == UNREADABLE for token in left)
 
 
 def _says_when(left: Sequence[Token], right: Sequence[Token]) -> bool:
@@ -358,6 +375,16 @@ _EDIT_ASIDE = re.compile(
 _OUTPUT_ASIDE = re.compile(
     r"^(⟦\d+⟧)\s*(?:[-–—:]|is|are)\s*[^()⟦]*\b(?:generated|compiled|built|build|bundled)\b[^()⟦]*"
     r"[(（](?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*[)）]$"
+)
+# "Old documents (do not edit): `a`, `b`".
+_LISTED_ASIDE = re.compile(
+    r"^[^⟦()（）]*[(（](?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly"
+    r"| manually| by hand)*[)）]\s*[:：-]?\s*(⟦\d+⟧(?:,? (?:and |or )?⟦\d+⟧)*)$"
+)
+# "`a` is a symlink to `b` - always edit `b`".
+_SYMLINK = re.compile(
+    r"^(⟦\d+⟧(?:(?:,| and|, and) ⟦\d+⟧)*) (?:is|are) (?:a |both )?(?:[a-z]+ )?sym-?links? (?:to|of) (?:⟦\d+⟧|this file)"
+    r"\s*(?:[-–—]|,)\s*(?:so |and |always |only |please )*(?:edit|update|change)\b"
 )
 # "Keep secrets in `.env` (never commit)".
 _COMMIT_ASIDE = re.compile(
@@ -438,6 +465,13 @@ _PROHIBITION_REWRITES = tuple(
             r"(?:commands|scripts|tasks|operations|everything)$",
             "",
         ),
+        # "Never create a branch for any task", "do not run `mypy` for type checks".
+        (
+            r"\s+for any (?:task|step|reason|purpose|change|work|feature|plan|operation)s?\b[^;:—]*$"
+            r"|(?<=⟧)\s+for (?:type[- ]?check(?:s|ing)|linting|formatting)$",
+            "",
+        ),
+        (r"\s+of (?:the |a |any )?commits?$", ""),
         # "No ⟦0⟧ in committed code".
         (r"\s+in (?:the )?(?:committed|final|merged|checked-in) (?:code|tests|files)\b", ""),
         # "Do not edit ⟦0⟧ or similar files".

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
-from hilum_guard import UNKNOWN, FileAccess, is_new_file, server_tools
+from hilum_guard import UNKNOWN, FileAccess, is_new_file, resolve_links, search, server_tools
 
 from hilum_checks import code_reads, code_texts, command_matcher, host_matcher
 from hilum_checks.call_facts import CallFacts
@@ -269,6 +269,10 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         action = _find_in_code(constraint, facts)
         if action:
             return "yes", action
+        fit, action = _find_in_loaded(constraint, facts)
+        if fit == "yes":
+            return fit, action
+        doubt = doubt or action
     if not doubt and facts.tool.risk == "execute":
         doubt = (
             facts.unknown_command
@@ -324,17 +328,51 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
     return ""
 
 
+def _find_in_loaded(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
+    """Return whether a new module or test that a command loads may access a forbidden path."""
+    for command in facts.commands:
+        for text in command.loaded_texts:
+            reduced = text if "read" in constraint.actions else code_reads.remove_reads(text)
+            path = _find_path_in_text(constraint, facts, command, reduced, with_words=False)
+            if path:
+                # A test may only pretend to write the file.
+                fit: Fit = "maybe" if _PRETENDS.search(text) else "yes"
+                return fit, f"the code that it loads contains {path[:200]}"
+            # A path that code assembles names at least a folder, except if the code decodes it.
+            is_hidden = code_texts.decodes_paths(text) and _access_of_code(constraint, text)
+            if is_hidden and not facts.matcher.is_kept_by_sandbox(constraint):
+                shown = command.source[:80]
+                return "maybe", f"the path that `{shown}` uses is known only at run time"
+    return "", ""
+
+
+_PRETENDS = re.compile(r"\btmp_path|\btmpdir|tempfile|\bmock|monkeypatch|\bfake", re.IGNORECASE)
+
+
 def _find_path_in_text(
-    constraint: Paths, facts: CallFacts, command: CommandFacts, text: str
+    constraint: Paths,
+    facts: CallFacts,
+    command: CommandFacts,
+    text: str,
+    *,
+    with_words: bool = True,
 ) -> str:
-    """Return the forbidden path that a text names, if it may write such a file."""
+    """Return the forbidden path that a text names, if it may write such a file.
+
+    Args:
+        constraint: The constraint.
+        facts: The call.
+        command: The command that runs the text as code.
+        text: The text.
+        with_words: Whether the code may use the words of the command as paths.
+    """
     access = _access_of_code(constraint, text)
     if access is None:
         return ""
     # Code may resolve a relative path against the working directory or the workspace.
     access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
     # Code may use the arguments of its command as paths.
-    words = [word.rpartition("=")[2] for word in command.words[1:]]
+    words = [word.rpartition("=")[2] for word in command.words[1:] if with_words]
     for path in (*code_texts.find_paths(text), *words):
         named = attrs.evolve(access, path=path)
         # Possible matches are ignored, because nearly every word in a program could be a
@@ -403,12 +441,47 @@ def _find_object_reader(constraint: Paths, facts: CallFacts) -> str:
             for access in command.effects.files
             if access.kind == "read" and not access.stored and _OBJECTS.fullmatch(access.path)
         ]
-        if not accesses and not any(".git/objects" in text for text in command.texts):
+        if not accesses and not _reads_objects(command, facts):
             continue
         everything = FileAccess("read", ".", deep="some", stored=True, cwds=command.cwds)
         if facts.matcher.match_stored(constraint, everything):
             return f"`{command.source[:80]}` may read what Git has stored of such a file"
     return ""
+
+
+# Code that opens Git's objects itself, or by a library.
+_OF_OBJECTS = re.compile(
+    r"\.git[/\\]+(?:objects|[a-z]*[*?\[])|['\"]\.git['\"]\s*[,/]\s*['\"]objects|\b(?:dulwich|pygit2)\b"
+    r"|\bgit\.Repo\b|isomorphic-git|nodegit"
+)
+# Code that unpacks what it reads; Git stores its objects in this form.
+_UNPACKS = re.compile(r"\b(?:zlib|Zlib|inflate\w*|decompress\w*|unpigz|pigz)\b")
+_SEARCHES = re.compile(
+    r"\b(?:walk|i?glob|rglob|iterdir|scandir|listdir|readdir\w*|find|stdin|argv|environ|open|Dir)\b"
+)
+_UNPACKERS = frozenset(
+    "pigz unpigz zlib-flate openssl gzip gunzip zcat python python3 perl ruby node cp tar rsync".split()
+)
+
+
+def _reads_objects(command: CommandFacts, facts: CallFacts) -> bool:
+    """Return whether code, or a program that a `find` runs, may read Git's objects."""
+    if any(_OF_OBJECTS.search(text) for text in (*command.texts, *command.loaded_texts)):
+        return True
+    texts = [*command.effects.code, *command.loaded_texts]
+    if _runs_new_script(command, facts):
+        texts += command.texts
+    # What the program reads, it may also receive from its input.
+    if any(_UNPACKS.search(text) and _SEARCHES.search(text) for text in texts):
+        return True
+    if command.effects.program not in _UNPACKERS:
+        return False
+    for found in command.effects.found:
+        findings = search(found.query)
+        entries = () if findings is None else findings.entries
+        if any("/.git/objects/" in entry.path for entry, _ in entries):
+            return True
+    return False
 
 
 def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
@@ -499,9 +572,9 @@ def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> b
     """Return whether a command may run in the folder of a constraint."""
     if constraint.folder == ".":
         return True
-    wanted = os.path.realpath(os.path.join(facts.matcher.real_root, constraint.folder))
+    wanted = resolve_links(os.path.join(facts.matcher.real_root, constraint.folder))
     # An unknown folder is treated as the rule's folder, so that the rule fails closed.
-    folders = [wanted if cwd is None else os.path.realpath(cwd) for cwd in command.cwds]
+    folders = [wanted if cwd is None else resolve_links(cwd) for cwd in command.cwds]
     return any(f"{folder}/".startswith(f"{wanted}/") for folder in folders)
 
 

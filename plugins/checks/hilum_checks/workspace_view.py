@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
-from hilum_guard import find_git_top, list_tracked_files
+from hilum_guard import find_git_top, list_tracked_files, resolve_links
 
 from hilum_checks import git_folders
 from hilum_checks.glob_expansion import expand_glob
@@ -53,7 +53,7 @@ class WorkspaceView:
     @cached_property
     def real_root(self) -> str:
         """The resolved root."""
-        return os.path.realpath(self.root)
+        return resolve_links(self.root)
 
     @cached_property
     def _roots(self) -> list[str]:
@@ -92,7 +92,7 @@ class WorkspaceView:
         if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
             plain = os.path.normpath(_resolve_folder(path))
         # A rule may name a link or its target, and a call may use the other one.
-        forms = (plain, _resolve_folder(plain), os.path.realpath(path))
+        forms = (plain, _resolve_folder(plain), resolve_links(path))
         return [self.display(form) for form in dict.fromkeys(forms)]
 
     def display_twins(self, path: str) -> list[str]:
@@ -104,7 +104,7 @@ class WorkspaceView:
         if not self._linked_common:
             return []
         plain = os.path.normpath(path)
-        forms = dict.fromkeys((plain, _resolve_folder(plain), os.path.realpath(path)))
+        forms = dict.fromkeys((plain, _resolve_folder(plain), resolve_links(path)))
         twins = [self.find_twin(form) for form in forms]
         return [self.display(twin) for twin in twins if twin]
 
@@ -139,7 +139,7 @@ class WorkspaceView:
         """Return the top of the other working tree that contains a folder; empty if none does."""
         if folder not in self._linked:
             top = find_git_top(folder) or ""
-            is_other = bool(top) and os.path.realpath(top) != self._own_top
+            is_other = bool(top) and resolve_links(top) != self._own_top
             git_folder = git_folders.find_containing(top) if is_other else ""
             is_linked = bool(git_folder) and (
                 git_folders.find_common(git_folder) == self._linked_common
@@ -191,7 +191,7 @@ class WorkspaceView:
         Args:
             path: An absolute path; it need not exist.
         """
-        top = find_git_top(os.path.realpath(path))
+        top = find_git_top(resolve_links(path))
         if top not in self._tracked:
             names = list_tracked_files(top) if top is not None else []
             forms = [self.display(os.path.join(top or "/", name)) for name in names or ()]
@@ -223,14 +223,14 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _temporary_folders() -> list[str]:
-    own = os.path.realpath(tempfile.gettempdir())
+    own = resolve_links(tempfile.gettempdir())
     return ["/tmp", "/var/tmp", "/dev", "/private/tmp", own]
 
 
 def _resolve_folder(path: str) -> str:
     """Return a path with all links followed, except a link in its last part."""
     folder, name = os.path.split(path)
-    return os.path.join(os.path.realpath(folder), name)
+    return os.path.join(resolve_links(folder), name)
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hilum_guard.effects.file_access import UNKNOWN, CommandEffects, FileAccess
     from hilum_guard.effects.file_search import Findings, search
     from hilum_guard.effects.git_effects import git_words
+    from hilum_guard.file_names import resolve_links
     from hilum_guard.hosts.addresses import host_of
     from hilum_guard.new_files import is_new_file, is_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
@@ -99,6 +100,7 @@ __all__ = [
     "remove_rule",
     "report_sandbox",
     "repository_doubt",
+    "resolve_links",
     "search",
     "server_tools",
 ]
@@ -111,6 +113,7 @@ _MODULES = {
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
     "is_new_file": "new_files",
+    "resolve_links": "file_names",
     "is_tracked": "new_files",
     "UNKNOWN": "effects.file_access",
     "CommandEffects": "effects.file_access",

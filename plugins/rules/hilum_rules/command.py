@@ -31,7 +31,7 @@ from hilum_rules.rule_store import RuleStore, Snapshot, read_store
 
 ABOUT = """\
 Show the rules that apply in this folder, numbered as the model sees them: file
-and line, whether the system enforces it or it is advice to the model, and why.
+and line, whether hilum enforces it or it is only advice to the model, and why.
 
   hilum rules                   count and list the rules, and what was not read
   hilum rules --enforced        list only the enforced ones (or --proposed, --advice)

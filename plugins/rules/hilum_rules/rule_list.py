@@ -129,7 +129,7 @@ def _format_hidden(hidden: Counter[str]) -> Iterator[str]:
     if hidden["advice"]:
         yield f"  … {hidden['advice']} more that are advice: hilum rules --advice"
     if hidden[DESCRIPTION]:
-        yield f"  … {hidden[DESCRIPTION]} rows of tables or trees, which are no rules"
+        yield f"  … {hidden[DESCRIPTION]} rows of tables or trees, which are not rules"
 
 
 def _is(number: int) -> str:

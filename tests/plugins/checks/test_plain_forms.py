@@ -100,7 +100,7 @@ ENFORCED = {
     # options of commands
     "Never use `--no-build` with `dotnet test`": "refuses the command `dotnet test --no-build`",
     "Never run `npm test` with `--watch`": "refuses the command `npm test --watch`",
-    "Always pass `--verbosity quiet` to `dotnet build` / `dotnet test`.": "refuses the command `dotnet build` or `dotnet test`",
+    "Always pass `--verbosity quiet` to `dotnet build` / `dotnet test`.": "refuses the command `dotnet build` or",
     # package managers and programs
     "Use `bun`, never `npm`/`node`.": "refuses the command `npm` or `node`",
     "**Only pnpm is supported** (yarn/npm will fail).": "refuses the command `npm` or `yarn`",
@@ -230,7 +230,7 @@ ENFORCED = {
     "The workflow handles it automatically — do not create a GitHub release.": "refuses the command `gh release create`",
     "These rules are not negotiable: **Commits**: conventional-commit messages": "refuses a commit message",
     "Name tests well. For slow code, add data. Keep it small. Run `make x` before pushing.": "refuses the command `git push`",
-    "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command `git push --force`",
+    "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command",
     # files, imports and words around them
     "Keep `.env` files out of git.": "refuses the command `git add * .env`",
     "Keep `.env` untracked.": "refuses the command `git add * .env`",
@@ -276,7 +276,7 @@ ENFORCED = {
     "Before making changes, read and follow [A](A.md) and the relevant sections of [B](B.md).": "refuses",
     "修改代码前先阅读 `docs/a.md`": "refuses writing files by hand, except .git before",
     # before writing, finishing, submitting
-    "Inspect `git status -sb` before editing and preserve unrelated work.": "refuses writing files by hand, except .git before",
+    "Inspect `git status -sb` before editing and preserve unrelated work.": "refuses writing files by hand, except .git",
     "Confirm the current status with `git status` before editing.": "refuses writing files by hand, except .git before",
     "Before you edit `a.py`, run `make x`.": "refuses writing a.py before the command `make x` has",
     "Run `pre-commit run --all-files` before submitting (hooks: black, yamllint, etc.).": "refuses the command",
@@ -321,7 +321,7 @@ ENFORCED = {
     "Always use `just test` instead of `pytest`.": "refuses the command `pytest` or `py.test` or",
     "使用 `uv run` 运行所有 Python 命令": "refuses the command `python` or `python3`, except `uv run` or",
     "DO NOT use `tsc` directly.": "refuses the command `tsc`, except `uv run` or `uvx` or",
-    "Never run bare `tsc`; use `yarn typecheck` from the repo root.": "refuses the command `tsc`, except `uv run` or `uvx` or",
+    "Never run bare `tsc`; use `yarn typecheck` from the repo root.": "refuses the command `tsc`, except `uv run` or",
     "Use `bun` for JavaScript/TypeScript package work.": "refuses the command `npm install` or `npm i` or `npm ci` or",
     "Do not use `-j` argument with ninja - let it decide.": "refuses the command `ninja -j`",
     "GitOps原则，Flux管理，不准执行`kubectl apply`": "refuses the command `kubectl apply`",
@@ -365,7 +365,44 @@ ENFORCED = {
     "Use `pnpm` for package management.": "refuses the command `npm install` or `npm i` or `npm ci` or",
     "Do NOT commit code directly to `main`, `develop`, or protected branches": "refuses the command `git commit` or",
     "Never commit to the default branch.": "refuses the command `git commit` or `git commit-tree` or",
+    "Never commit .env or debugger": "refuses the command `git add * .env`",
     "No bare `except`.": r"refuses writing text that matches /(?m:^\s*except\s*:)/ in",
+    # other languages
+    "Niemals `npm` verwenden.": "refuses the command `npm`",
+    "`dist/` nicht bearbeiten.": "refuses writing dist by hand",
+    "Kein `--no-verify` — pre-commit Hooks nicht überspringen": "refuses the command `--no-verify` or `git commit -n`",
+    "No editar archivos en `types/` ni `hooks/`.": "refuses writing types, hooks",
+    "Nunca hacer push a `main` sin permiso.": "asks before the command `git push` or `git send-pack` or",
+    "Não editar `dist/`.": "refuses writing dist by hand",
+    "Ne jamais modifier `vendor/`.": "refuses writing vendor",
+    "Никогда не используй `npm`.": "refuses the command `npm`",
+    "`vendor/` 파일을 수정하지 마세요.": "refuses writing vendor",
+    "`main`에 직접 푸시하지 마세요.": "refuses the command `git push` or `git send-pack` or",
+    "commit은 사용자가 요청하거나 승인한 경우에만 수행": "asks before the command `git commit` or `git commit-tree` or",
+    "모든 커밋 메시지에 `[{ticket_id}]` 접두사 포함": "refuses a commit message that does not match",
+    "`dist/`を編集しないこと。": "refuses writing dist by hand",
+    "承認なしにコミットしないでください": "asks before the command `git commit` or `git commit-tree` or",
+    # completion, usual situations, lists
+    "Work is NOT complete until `make test` succeeds.": "refuses a final answer before the command `make test` has",
+    "When pushing updates to the PR, never force push.": "refuses the command `git push --force` or `git push -f` or",
+    "When working with a branch, do not use rebase or amend.": "refuses the command `git rebase` or `git pull --rebase` or",
+    "FORBIDDEN: `uv pip install`, `@latest` syntax": "refuses the command `uv pip install`",
+    "Never create a new branch for any task or plan.": "refuses creating a branch",
+    "**No unnecessary files** - Don't create docs/README unless explicitly requested": "asks before creating *.md,",
+    "Never edit snapshot files or snapshot bodies by hand.": "refuses writing *.snap, **/__snapshots__/** by hand",
+    "Legacy docs (do not edit): `A.md`, `B.md`": "refuses writing A.md, B.md",
+    "`CLAUDE.md` is a symlink to `AGENTS.md` - always edit `AGENTS.md`.": "refuses writing CLAUDE.md by hand",
+    "`public/` - compiled output (do not edit directly)": "refuses writing public by hand",
+    "**Ask before git operations** - Request confirmation before `git add`, `git push`": "asks before the command",
+    "**Typecheck is critical before committing** - always run `pnpm typecheck`": "refuses the command `git commit` or",
+    "Use `yarn`, not `npm`, for repo commands.": "refuses the command `npm`",
+    "Do not call `sqlite3.connect` directly.": "refuses writing text that matches",
+    "Don't import `@wordpress/*` in test files": "refuses writing text that matches",
+    "Always `terraform plan` before `terraform apply`": "refuses the command `terraform apply` or `tofu apply` before",
+    "`docs/a.md` - READ THIS FIRST.": "refuses writing files by hand, except .git before reading",
+    "Always ask the user's approval to run tests": "asks before the command `pytest` or `npm test` or `npm t` or",
+    "Do not write tests unless the user requests them.": "asks before creating files in *test*, *spec*",
+    "Never add yourself or an AI tool as a co-author.": "refuses a commit message that matches",
 }  # fmt: skip
 ADVICE = """Never run `npx prisma generate` standalone.
 `dist/` is generated and not committed.
@@ -629,7 +666,12 @@ Keep files small.
 Never run the full test suite; run single files.
 Use `cat`, not `bat`.
 Never commit secrets to memory for fun.
-PRs must target small changes.""".splitlines()
+PRs must target small changes.
+Files must not exceed 500 lines in `web/`.
+Never use `python` directly in `web/`.
+Use `pnpm` for package management in `web/`.
+Do not run the app in production
+All operations must stay within this project's style.""".splitlines()
 
 
 @pytest.mark.parametrize(("sentence", "says"), ENFORCED.items(), ids=range(len(ENFORCED)))

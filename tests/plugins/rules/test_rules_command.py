@@ -173,7 +173,7 @@ def test_a_long_file_is_counted_first_and_its_advice_folded(
     first = lines.index("1. AGENTS.md (the project's): 1 enforced, 0 proposed, 41 advice")
     assert lines[first + 1] == "2. CLAUDE.md (the project's): 0 enforced, 0 proposed, 1 advice"
     assert "  … 41 more that are advice: hilum rules --advice" in lines
-    assert "  … 2 rows of tables or trees, which are no rules" in lines
+    assert "  … 2 rows of tables or trees, which are not rules" in lines
     assert not any("Fact number" in line for line in lines)
     assert any("Be brief." in line for line in lines)
     assert len(lines) < 25

@@ -59,8 +59,10 @@ def judge(
         why = _explain_ruin_in_statements(text, checker, folders)
     if why:
         return attrs.evolve(verdict, kind="block", reason=why)
-    serious = _explain_first(reader.commands, find_grave_effect)
-    serious = serious or _explain_first(scripts.found, _find_grave_effect_in_script)
+    named = [each for each in reader.commands if not each.in_file]
+    in_files = [each for each in reader.commands if each.in_file]
+    serious = _explain_first(named, find_grave_effect)
+    serious = serious or _explain_first((*in_files, *scripts.found), _find_grave_effect_in_script)
     if unread or serious:
         return attrs.evolve(verdict, reason=serious or unread, grave=serious)
     reason, writes = _explain_doubt(reader)
@@ -116,7 +118,8 @@ def _explain_ruin(reader: ShellReader) -> str:
     """Return why one of the commands is certainly destructive; empty if none is."""
     if reader.fork_bombs:
         return f"It starts processes endlessly (`{reader.fork_bombs[0]}` is a fork bomb)."
-    why = find_history_loss(reader.commands) or find_mass_kill(reader.commands)
+    named = [each for each in reader.commands if not each.in_file]
+    why = find_history_loss(reader.commands) or find_mass_kill(named)
     return why or _explain_first(reader.commands, find_destruction)
 
 
@@ -195,7 +198,7 @@ def _convert_in_script(simple: ParsedCommand) -> SimpleCommand:
 def _convert(simple: ParsedCommand) -> SimpleCommand:
     """Return a command as rules see it."""
     found: tuple[str, ...] = ()
-    grave = find_grave_effect(simple)
+    grave = find_grave_effect(simple, in_script=simple.in_file)
     finder = simple.finder if _shows_finder(simple) else None
     if finder:
         found = tuple(_show(word.placeholder or word.value) for word in simple.words)
@@ -218,6 +221,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         grave=grave,
         runners=tuple(tuple(map(_show, words)) for words in simple.runners),
         environment=tuple((name, _show(value)) for name, value in simple.environment),
+        loaded=simple.loaded,
     )
 
 

@@ -284,6 +284,57 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
     return attrs.evolve(before, at=-1)
 
 
+# What CMake calls the usual commands on files.
+_CMAKE_TOOLS = {
+    "cat": ("cat",),
+    "copy": ("cp", "-r"),
+    "copy_if_different": ("cp",),
+    "copy_if_newer": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "create_hardlink": ("ln",),
+    "create_symlink": ("ln", "-s"),
+    "make_directory": ("mkdir", "-p"),
+    "remove": ("rm",),
+    "remove_directory": ("rm", "-r"),
+    "rename": ("mv",),
+    "rm": ("rm",),
+    "tar": ("tar",),
+    "time": (),
+    "touch": ("touch",),
+    "touch_nocreate": ("touch",),
+}
+
+
+def read_cmake(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `cmake -E env COMMAND`, `cmake -E chdir FOLDER COMMAND`, and the like."""
+    at = find_word(command.words, ("-E",)) + 1
+    if at >= len(command.words):
+        return None
+    tool = command.words[at].value
+    rest = command.words[at + 1 :]
+    before = reader.state.cwds
+    if tool == "env":
+        while rest and re.match(r"--(?:unset|modify)=|\w+=|--\Z", rest[0].value):
+            rest = rest[1:]
+    elif tool == "chdir":
+        goal = next(iter(rest), Word("."))
+        is_known = goal.known and not goal.glob
+        folders = [reader.state.checker.absolute(goal.value, cwd) for cwd in before]
+        reader.state.cwds = tuple(dict.fromkeys(folders)) if is_known else (None,)
+        rest = rest[1:]
+    elif tool in _CMAKE_TOOLS:
+        rest = (*map(Word, _CMAKE_TOOLS[tool]), *rest)
+    elif UNKNOWN in tool:
+        reader.add_unknown()
+        return None
+    else:
+        return None
+    try:
+        return reader.read_inner(command, rest)
+    finally:
+        reader.state.cwds = before
+
+
 # --- commands on other machines and in containers -------------------------------------------------
 
 

@@ -7,14 +7,19 @@ All indirect commands are implied: only rules that ask or deny apply to them.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from hilum_guard.commands import command_runners, git_aliases, started_commands
+import attrs
+
+from hilum_guard.commands import command_runners, git_aliases, loaded_files, started_commands
+from hilum_guard.commands.copied_programs import find_copied_program
 from hilum_guard.commands.recipe_changes import may_change_recipes
 from hilum_guard.commands.shell_commands import ParsedCommand
-from hilum_guard.commands.shell_words import UNKNOWN, Word
+from hilum_guard.commands.shell_words import UNKNOWN, Word, encode_value
 from hilum_guard.file_names import resolve_links
 from hilum_guard.programs import options
 from hilum_guard.programs.program_names import (
@@ -68,6 +73,8 @@ _MAKES_ENVIRONMENT = re.compile(
     r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
 )
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
+MAX_MATCHES = 50
+"""Maximum number of files that a pattern in place of a program may match."""
 # Maximum number of characters in a sed script. The regular expressions below backtrack, so a longer
 # script counts as unknown.
 MAX_SED = 10_000
@@ -131,10 +138,35 @@ def read_indirect(
             if name in ("sed", "gsed"):
                 _read_sed(reader, command)
             started_commands.read_started(reader, command, name)
+            _read_loaded(reader, command, name, before)
             is_linked = _read_linked(reader, command, name)
+            _read_matched(reader, command)
             _read_written_script(reader, command, name, reader.commands[:before], is_linked)
     note_writes(reader, command, output)
     _note_copies(reader, command, name)
+
+
+def _read_loaded(reader: ShellReader, command: ParsedCommand, name: str, before: int) -> None:
+    """Read the new files that an interpreter or a test runner loads."""
+    fed = [each.target.value for each in command.redirects if each.operator == "<"]
+    loaded = loaded_files.find_loaded(
+        name,
+        [word.value for word in command.words],
+        command.cwds,
+        dict(command.environment),
+        reader.checker.workspace,
+        stdin=command.stdin,
+        fed=fed,
+    )
+    if loaded.unread:
+        reader.add_unknown()
+    if not loaded.paths:
+        return
+    reader.commands[before] = attrs.evolve(reader.commands[before], loaded=loaded.paths)
+    first = len(reader.commands)
+    started_commands.read_loaded_files(reader, command, name, loaded.paths)
+    for number in range(first, len(reader.commands)):
+        reader.commands[number] = attrs.evolve(reader.commands[number], in_file=True)
 
 
 def _read_git_program(reader: ShellReader, command: ParsedCommand, name: str) -> None:
@@ -202,10 +234,30 @@ def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool
         elif _is_other(source, command.words[0].value) and reader.implied_depth < 3:
             reader.implied_depth += 1
             try:
-                reader.read_inner(command, (Word(source), *command.words[1:]))
+                first = Word(source, glob=re.search(r"[*?\[]", source) is not None)
+                reader.read_inner(command, (first, *command.words[1:]))
             finally:
                 reader.implied_depth -= 1
     return bool(sources)
+
+
+def _read_matched(reader: ShellReader, command: ParsedCommand) -> None:
+    """Read a command whose program is a pattern, such as `/usr/bin/g?t`, as the shell expands it."""
+    word = command.words[0]
+    if not word.glob or not word.known:
+        return
+    for cwd in dict.fromkeys(command.cwds):
+        pattern = os.path.join(cwd or "/", os.path.expanduser(word.value))
+        matches = sorted(islice(glob.iglob(pattern), MAX_MATCHES + 1))
+        if len(matches) > MAX_MATCHES:
+            reader.add_unknown()
+        elif matches:
+            # Without a slash, the shell searches the program by the name of the file.
+            names = matches if "/" in word.value else [os.path.basename(each) for each in matches]
+            first = tuple(Word(name, plain=False) for name in names)
+            reader.read_inner(command, (*first, *command.words[1:]))
+        elif "/" not in word.value and reader.written_files:
+            reader.add_unknown()
 
 
 def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
@@ -219,6 +271,8 @@ def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
             path = os.path.join(cwd or "/", os.path.expanduser(first))
             if os.path.islink(path):
                 sources.append(resolve_links(path))
+            else:
+                sources += find_copied_program(path)
     return list(dict.fromkeys(sources))
 
 
@@ -287,7 +341,9 @@ def _read_written_script(
         text = reader.written_files.get(path, "")
         is_new = is_shell and path not in reader.written_files
         if text:
-            reader.read_nested(text)
+            after = [word.value for word in command.words].index(script) + 1
+            arguments = tuple(map(encode_value, command.words[after:]))
+            reader.read_nested(text, arguments)
         elif text is None:
             reader.add_unknown()
             continue

@@ -9,13 +9,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
 from hilum_guard.commands import command_runners, indirect_commands
 from hilum_guard.commands.predicted_output import predict_output
-from hilum_guard.commands.shell_words import MAX_FIELDS, UNKNOWN, Word, encode_source, encode_value
+from hilum_guard.commands.shell_words import (
+    MAX_FIELDS,
+    UNKNOWN,
+    Unreadable,
+    Word,
+    decode_value,
+    encode_source,
+    encode_value,
+)
 from hilum_guard.file_names import resolve_links
 from hilum_guard.programs.program_names import (
     LAUNCHERS,
@@ -28,6 +37,7 @@ from hilum_guard.programs.program_names import (
     get_program_name,
     quote_words,
 )
+from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
@@ -47,6 +57,11 @@ _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py|uv")
 _MODULE_OPTION = re.compile(r"(?:--module|-[bBdEiIOPqsSuvx]*m(\w.*)?)")
 _STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _LAUNCHER_VALUED = "pn"
+MAX_SOURCED = 3
+"""Maximum number of files that source each other."""
+# Files with the functions of a project are short; those of version managers would take long.
+MAX_SOURCED_BYTES = 50_000
+_SOURCES = re.compile(r"^[ \t]*(?:\.|source)[ \t]+['\"]?([\w./~-]+)", re.MULTILINE)
 
 
 def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
@@ -289,7 +304,33 @@ def _read_script(
 def _read_source(reader: ShellReader, command: ParsedCommand) -> str | None:
     if len(command.words) < 2:
         return None
+    path = command.words[1].value
+    _define_functions(reader, command, path)
+    positional = reader.state.positional
+    if positional and len(command.words) == 2 and path not in reader.piped_texts:
+        # Without arguments of its own, the file sees those of the script that sources it.
+        given = tuple(Word(decode_value(value), plain=False) for value in positional)
+        with reader.implying():
+            reader.read_inner(command, (*command.words, *given))
     return _read_script(reader, command, command.words[1].value, command.words[2:])
+
+
+def _define_functions(
+    reader: ShellReader, command: ParsedCommand, path: str, depth: int = 0
+) -> None:
+    """Define the functions of a file that the current shell sources, for later commands."""
+    if UNKNOWN in path or command.checker.contained or depth > MAX_SOURCED:
+        return
+    for cwd in command.cwds:
+        absolute = os.path.normpath(os.path.join(cwd or "/", os.path.expanduser(path)))
+        data = read_small_file(absolute, MAX_SOURCED_BYTES)
+        if data is None or b"\0" in data:
+            continue
+        text = data.decode("utf-8", "replace")
+        with suppress(Unreadable, RecursionError, ValueError):
+            reader.define_functions(text)
+        for inner in _SOURCES.findall(text):
+            _define_functions(reader, command, inner, depth + 1)
 
 
 def _read_eval(reader: ShellReader, command: ParsedCommand) -> str | None:
@@ -341,7 +382,10 @@ def _set_positional(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _shift(reader: ShellReader, command: ParsedCommand) -> str | None:
-    reader.state.positional = reader.state.positional[1:]
+    """Read `shift 2`."""
+    given = "".join(command.arguments[:1])
+    number = int(given) if given.isdecimal() and len(given) < 4 else 1
+    reader.state.positional = reader.state.positional[number:]
     return ""
 
 
@@ -434,6 +478,7 @@ _SPECIAL: dict[str, Callable[[ShellReader, ParsedCommand], str | None]] = {
     "ssh": command_runners.read_ssh,
     "parallel": command_runners.read_parallel,
     **dict.fromkeys(("fd", "fdfind"), command_runners.read_fd),
+    "cmake": command_runners.read_cmake,
     **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl"), command_runners.read_container),
     "git": command_runners.read_git,
 }

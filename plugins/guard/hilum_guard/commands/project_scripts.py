@@ -22,7 +22,13 @@ import attrs
 
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_reader import ShellReader
-from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable, Word
+from hilum_guard.commands.shell_words import (
+    UNKNOWN,
+    UNKNOWN_TEXT,
+    Unreadable,
+    Word,
+    encode_value,
+)
 from hilum_guard.commands.started_commands import NPM_FOLDER_OPTIONS, NPM_SYNTAX
 from hilum_guard.commands.statements import split_statements
 from hilum_guard.new_files import is_new_file
@@ -45,11 +51,15 @@ MAX_SCRIPTS = 40
 MAX_DEPTH = 3
 MAX_FOUND = 400
 MAX_GOALS = 1_000
+MAX_SHIFTED = 6
+"""Maximum number of leading arguments that a script is assumed to remove by `shift`."""
 # `make` variables may refer to other variables and to themselves.
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
 # The parameters by which a shell script may run its arguments as a command.
 _ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
+# A sourced file sees the arguments, too.
+_SOURCES = re.compile(r"(?:^|[;&|{(]|\bthen\b|\bdo\b)\s*(?:\.|source)\s", re.MULTILINE)
 _NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
 _SCRIPT_RUNNERS = ("npm-run-all", "npm-run-all2", "run-s", "run-p")
 _NPM_RUN = frozenset("run run-script rum urn".split())
@@ -186,7 +196,8 @@ def _find_all_texts(commands: Iterable[ParsedCommand]) -> Iterator[_Text]:
 def _read_text(text: _Text, checker: PathChecker) -> Scripts:
     """Return the commands in one script."""
     reader = ShellReader(checker, text.folder)
-    readers = [reader]
+    reader.state.positional = tuple(map(encode_value, text.arguments))
+    readers = [reader, *_read_shifted(text, checker)]
     unread = []
     try:
         reader.read(text.text)
@@ -197,7 +208,7 @@ def _read_text(text: _Text, checker: PathChecker) -> Scripts:
             reader.add_unknown()
         # What follows the unreadable part runs as well, so each statement is read separately.
         readers += _read_statements(text, checker)
-    if text.arguments:
+    if text.arguments and _ARGUMENTS.search(text.text):
         # Which of them the script runs is known only at run time. Options may come first.
         operands = dropwhile(lambda word: word.value.startswith("-"), text.arguments)
         reader.read_inner(ParsedCommand((), cwds=(text.folder,)), tuple(operands))
@@ -210,10 +221,23 @@ def _read_text(text: _Text, checker: PathChecker) -> Scripts:
     return Scripts(tuple(found), tuple(reader.unresolved), fork_bombs, tuple(unread))
 
 
+def _read_shifted(text: _Text, checker: PathChecker) -> Iterator[ShellReader]:
+    """Yield readers of a script that has removed some of its arguments, perhaps in a loop."""
+    if not re.search(r"\bshift\b", text.text):
+        return
+    for start in range(1, min(len(text.arguments), MAX_SHIFTED) + 1):
+        reader = ShellReader(checker, text.folder)
+        reader.state.positional = tuple(map(encode_value, text.arguments[start:]))
+        with suppress(Unreadable, RecursionError, ValueError):
+            reader.read(text.text)
+        yield reader
+
+
 def _read_statements(text: _Text, checker: PathChecker) -> list[ShellReader]:
     readers = []
     for statement in islice(split_statements(text.text), MAX_FOUND):
         reader = ShellReader(checker, text.folder)
+        reader.state.positional = tuple(map(encode_value, text.arguments))
         with suppress(Unreadable, RecursionError, ValueError):
             reader.read(statement)
         readers.append(reader)
@@ -289,7 +313,8 @@ def _read_script(path: str, cwd: str, arguments: Sequence[Word] = ()) -> Iterato
     text = _load(path)
     # Shells run a file without a shebang line as a shell script.
     if text is not None and (_SHEBANG.match(text) or not text.startswith("#!")):
-        used = tuple(arguments) if _ARGUMENTS.search(text) else ()
+        is_used = _ARGUMENTS.search(text) or _SOURCES.search(text)
+        used = tuple(arguments) if is_used else ()
         yield _Text(text, cwd, path=path, arguments=used)
         return
     yield from _find_unread([path], cwd)

@@ -57,7 +57,9 @@ class ParsedCommand:
             runs it may substitute more than a shell does.
         runners: The words of the commands that run this one, innermost first.
         environment: The variables that the text sets for the command, and that decide what Git,
-            editors or `make` run, with their values.
+            editors, interpreters or `make` run, with their values.
+        loaded: The new files that the command loads without naming them.
+        in_file: Whether the command is in a file that a program loads.
     """
 
     words: tuple[Word, ...]
@@ -73,6 +75,8 @@ class ParsedCommand:
     recipe: bool = False
     runners: tuple[tuple[str, ...], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    loaded: tuple[str, ...] = ()
+    in_file: bool = False
 
     @property
     def cwd(self) -> str | None:

@@ -45,6 +45,7 @@ MAX_REDIRECTIONS = 50
 _SIMPLE_STRUCTURE = frozenset(
     "program list pipeline command redirected_statement negated_command comment".split()
 )
+_BRANCHES = frozenset("elif_clause else_clause case_item".split())
 _REDIRECTIONS = frozenset("file_redirect heredoc_redirect herestring_redirect".split())
 _HEREDOC_PARTS = frozenset(
     "heredoc_start heredoc_body heredoc_end file_redirect file_descriptor".split()
@@ -151,7 +152,28 @@ class ShellReader(Expander):
         finally:
             if keep_variables:
                 outer[1].variables.update(self.state.variables)
+                outer[1].functions.update(self.state.functions)
             self.source, self.state, self.nested = outer
+
+    def define_functions(self, text: str) -> None:
+        """Define the functions in a text that the current shell has read.
+
+        Raises:
+            Unreadable: The text cannot be parsed.
+        """
+        outer = self.source
+        self.source = Source(text)
+        try:
+            waiting = [self.source.root]
+            while waiting:
+                node = waiting.pop()
+                waiting += node.named_children
+                name = node.child_by_field_name("name")
+                body = node.child_by_field_name("body")
+                if node.type == "function_definition" and name is not None and body is not None:
+                    self.state.functions[self.node_text(name)] = (self.source, body)
+        finally:
+            self.source = outer
 
     def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
         """Read text with an unknown part, which may contain commands; all of them are implied."""
@@ -325,14 +347,35 @@ class ShellReader(Expander):
             self.read_node(body, stdin)
         return None
 
+    def _read_choice(self, node: Node, stdin: str | None) -> str | None:
+        """Read `if` and `case`: a branch that does not run removes no arguments."""
+        before = self.state.positional
+        printed = []
+        for child in node.named_children:
+            if child.type in _BRANCHES:
+                self._restore_positional(before)
+            printed.append(self.read_nodes([child], stdin))
+        self._restore_positional(before)
+        known = [text for text in printed if text is not None]
+        return "".join(known) if len(known) == len(printed) else None
+
+    def _restore_positional(self, before: tuple[str, ...]) -> None:
+        """Restore the parameters that a part of the text has removed, but not what it has set."""
+        after = self.state.positional
+        if after == before[len(before) - len(after) :]:
+            self.state.positional = before
+
     def _read_while(self, node: Node, stdin: str | None) -> str | None:
         """Read `while` and `until`; each `read` in the condition receives one line of input."""
+        before = self.state.positional
         lines = list(filter(None, (stdin or "").split("\n")))
+        printed = None
         if not lines:
-            return self.read_nodes(node.named_children, stdin)
+            printed = self.read_nodes(node.named_children, stdin)
         for line in lines[:MAX_LOOP]:
             self.read_nodes(node.named_children, line)
-        return None
+        self._restore_positional(before)
+        return printed
 
     # --- redirections -----------------------------------------------------------------------------
 
@@ -638,7 +681,9 @@ class ShellReader(Expander):
 
 
 _STEERS = re.compile(
-    r"GIT_\w+|EDITOR|VISUAL|HOME|XDG_CONFIG_HOME|MAKEFLAGS|GNUMAKEFLAGS|MAKEFILES", re.ASCII
+    r"GIT_\w+|EDITOR|VISUAL|HOME|XDG_CONFIG_HOME|MAKEFLAGS|GNUMAKEFLAGS|MAKEFILES|PYTHONPATH"
+    r"|PYTEST_ADDOPTS|PYTEST_PLUGINS",
+    re.ASCII,
 )
 
 
@@ -668,6 +713,7 @@ _NODES: dict[str, Callable[[ShellReader, Node, str | None], str | None]] = {
     "function_definition": ShellReader._read_function,
     "for_statement": ShellReader._read_loop,
     "while_statement": ShellReader._read_while,
+    **dict.fromkeys(("if_statement", "case_statement"), ShellReader._read_choice),
     "redirected_statement": ShellReader._read_redirected,
     "file_redirect": ShellReader._read_lone_redirect,
     "command": ShellReader._read_plain_command,

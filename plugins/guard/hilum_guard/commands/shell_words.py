@@ -155,6 +155,11 @@ def encode_value(word: Word) -> str:
     return f"{FOUND}{text}" if word.tree else text
 
 
+def decode_value(value: str) -> str:
+    """Return the text of a variable's value."""
+    return unmark(value)
+
+
 def encode_output(text: str, is_found: bool) -> str:
     """Return the value of a variable that is set to a command's output.
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hilum_guard.commands.loaded_files import SCRIPT_ENDS, read_loaded
+from hilum_guard.commands.python_calls import find_started
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
 from hilum_guard.new_files import is_new_file
 from hilum_guard.programs.npm_commands import complete_npm_command
@@ -179,11 +181,12 @@ def _read_code(
     arguments: tuple[Word, ...],
     *,
     is_new: bool,
+    limit: int = MAX_CODE,
 ) -> None:
     starts = _STARTS.search(code) is not None
     if not starts and not _HIDES.search(code):
         return
-    if UNKNOWN in code or len(code) > MAX_CODE:
+    if UNKNOWN in code or len(code) > limit:
         reader.add_unknown()
         return
     literals: list[str] = []
@@ -208,6 +211,47 @@ def _read_code(
     # A program of the project may assemble commands, which the user has read or written; an agent
     # may write code only to hide a command.
     if is_new and (_HIDES.search(without) or (starts and _ASSEMBLES.search(without))):
+        reader.add_unknown()
+
+
+# What shows that a module of JavaScript may start a program.
+_STARTS_IN_SCRIPT = re.compile(
+    r"child_process|\bDeno\.(?:Command|run)\b|\bBun\.spawn|\bexeca\b|\bshelljs\b|\bzx\b"
+    r"|\brequire\s*\(\s*[^'\"`\s)]|\brequire\s*\(\s*['\"`][^'\"`]*['\"`]\s*[+.]|process\.binding"
+    r"|\beval\s*\(|\bFunction\s*\("
+)
+
+
+def read_loaded_files(
+    reader: ShellReader, command: ParsedCommand, name: str, paths: Sequence[str]
+) -> None:
+    """Read the commands that new files start, which a program loads without naming them.
+
+    Args:
+        reader: The reader of the text.
+        command: The command that loads the files.
+        name: The name of its program.
+        paths: The files.
+    """
+    modules = []
+    for path in paths:
+        text = read_loaded(path)
+        if text is None:
+            continue
+        if not path.endswith(SCRIPT_ENDS):
+            modules.append(text)
+        elif _STARTS_IN_SCRIPT.search(text):
+            _read_code(reader, command, text, (), is_new=True, limit=len(text))
+    if not modules:
+        return
+    # The code that the command names may call what it imports.
+    callers = tuple(code for code, _, _ in _find_code(reader, command, name))
+    started = find_started(tuple(modules), callers)
+    for line in started.texts:
+        reader.read_nested(line)
+    for words in started.words:
+        reader.read_inner(command, tuple(Word(each, plain=False) for each in words))
+    if started.is_unknown:
         reader.add_unknown()
 
 

@@ -42,7 +42,8 @@ class SimpleCommand:
         runners: The words of the commands that run this one, innermost first: ``uv run pytest``
             runs ``pytest``.
         environment: The variables that the text sets for the command, and that decide what Git,
-            editors or `make` run, with their values.
+            editors, interpreters or `make` run, with their values.
+        loaded: The new files that the command loads without naming them, as `python -m` does.
     """
 
     words: tuple[str, ...]
@@ -63,6 +64,7 @@ class SimpleCommand:
     grave: str = ""
     runners: tuple[tuple[str, ...], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    loaded: tuple[str, ...] = ()
 
     @property
     def program(self) -> str:

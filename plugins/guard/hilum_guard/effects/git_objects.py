@@ -96,6 +96,7 @@ def find_shown_contents(
         is_path: Returns whether a word is an existing path; other words are revisions.
     """
     yield from _find_message_files(verb, rest)
+    yield from _find_stored_elsewhere(verb, rest)
     if verb == "config":
         yield from _find_config_files(rest)
     elif verb == "read-tree":
@@ -145,10 +146,44 @@ def _find_named(
     if stored and not named and not revisions:
         return  # this form shows the names in a tree, but no contents
     yield from named
-    # `git show REV:path REV` shows all of the second revision.
-    shows_revision = verb in ("show", "cat-file") and stored and revisions
-    if shows_revision or not named:
+    # `git show REV:path REV` shows all of the second revision, which may be a file, as in `git diff`.
+    shows_revision = verb in _SHOWS_OBJECTS and stored and revisions
+    # A hash may be that of a folder, whose files have other paths.
+    shows_tree = any(_MAY_BE_TREE.match(word) and not is_path(_path_of(word)) for word in stored)
+    if shows_revision or shows_tree or not named:
         yield EVERYTHING_HERE if verb in ("grep", "archive") else EVERYTHING
+
+
+def _find_stored_elsewhere(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
+    """Yield the contents that a command stores under another name, where Git then shows them."""
+    objects: list[str] = []
+    if verb == "notes":
+        for word, following in pairwise((*rest, "")):
+            attached = re.fullmatch(r"(?:-[Cc]|--reuse-message=|--reedit-message=)(.+)", word)
+            if attached:
+                objects.append(attached[1])
+            elif word in ("-C", "-c", "--reuse-message", "--reedit-message"):
+                objects.append(following)
+    elif verb == "replace":
+        operands = [word for word in rest if not word.startswith("-")]
+        if {"-d", "--delete", "-l", "--list", "-g", "--graft"}.isdisjoint(rest):
+            objects += operands[1:2] or (operands if "--edit" in rest or "-e" in rest else [])
+    elif verb == "update-index":
+        for word, following in pairwise((*rest, "")):
+            if word.startswith("--cacheinfo"):
+                given = word.partition("=")[2] or following
+                objects.append(given.split(",")[1] if "," in given else UNKNOWN)
+    for word in objects:
+        named = _read_path_in_revision(word) if _is_in_revision(word) else []
+        yield from named or [EVERYTHING]
+
+
+_SHOWS_OBJECTS = frozenset("show cat-file diff difftool diff-pairs range-diff".split())
+_MAY_BE_TREE = re.compile(rf"(?:[0-9a-f]{{7,64}}|[^:]*{UNKNOWN}[^:]*):")
+
+
+def _path_of(word: str) -> str:
+    return word.partition(":")[2]
 
 
 _LAST_IS_PATH = frozenset(("blame", "annotate", "checkout-index"))
