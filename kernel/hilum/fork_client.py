@@ -218,15 +218,24 @@ class _Handover:
                 return 128 + _signal.SIGTERM
 
 
+def list_interpreter_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the variables that Python and its libraries read when they start, sorted.
+
+    Args:
+        environ: The environment.
+    """
+    prefixes = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "OPENSSL_", "GLIBC_")
+    return sorted(each for each in environ.items() if each[0].startswith(prefixes))
+
+
 def describe_interpreter() -> str:
     """Return what must be the same in the server as in a newly started program."""
-    prefixes = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "OPENSSL_", "GLIBC_")
-    variables = {name: text for name, text in os.environ.items() if name.startswith(prefixes)}
     # Only the script `hilum` has its own folder first.
     scripts = os.path.dirname(sys.executable)
     path = [folder for folder in sys.path if folder not in ("", scripts)]
     flags = [*sys.flags[:], *sorted(sys._xoptions), *sys.warnoptions]
-    facts = (sys.version, sys.executable, sys.prefix, path, flags, sorted(variables.items()))
+    variables = list_interpreter_variables(os.environ)
+    facts = (sys.version, sys.executable, sys.prefix, path, flags, variables)
     return repr(facts)
 
 

@@ -8,18 +8,23 @@ import pty
 import re
 import resource
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from hilum.fork_client import call_with_address
+from hilum_cli import exits
 from hilum_cli.fork_server.callers import CallerRefused, read_caller
+from hilum_cli.fork_server.server import MAX_INCOMING
 from warm_start import OWN_TERMINAL, python_environment
 
 pytestmark = [
@@ -283,7 +288,23 @@ def test_a_start_with_another_interpreter_environment_is_a_usual_one(cli, forks)
     done = run(cli, "--version", env=cli.env | {"PYTHONHASHSEED": "1"})
     assert done.returncode == 0
     assert done.stdout.startswith("hilum ")
-    assert "not used: Python would run with other variables or options." in done.stderr
+    assert done.stderr == (
+        "hilum: the fork server is not used: PYTHONHASHSEED had another value when the server was"
+        " started. To use the present value, run `hilum fork-server stop` and"
+        " `hilum fork-server start`.\n"
+    )
+
+
+def test_many_other_variables_are_counted(cli, forks):
+    names = {f"LC_{number}": "x" for number in range(5)}
+    done = run(cli, "--version", env=cli.env | names)
+    assert "not used: LC_0, LC_1, LC_2 and 2 more had another value" in done.stderr
+
+
+def test_another_search_path_is_a_usual_start(cli, forks):
+    argv = [sys.executable, "-X", "utf8", "-m", "hilum", "--version"]
+    done = subprocess.run(argv, env=cli.env, capture_output=True, text=True, check=True)
+    assert "not used: Python would run with other options or another search path." in done.stderr
 
 
 def test_a_process_without_new_privileges_is_refused(cli, forks):
@@ -414,3 +435,182 @@ async def test_a_process_that_the_server_started_is_refused():
     finally:
         child.kill()
         await child.wait()
+
+
+# --- clients that do not behave ---------------------------------------------------------------
+
+
+def connect(server: Server) -> socket.socket:
+    """Return a connection to a server, on which nothing is sent."""
+    (path,) = Path(server.env["HOME"], ".local/share/hilum/fork-server").glob("*.sock")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(30)
+    call_with_address(connection.connect, str(path))
+    return connection
+
+
+def count_descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+# A client that never says that it has read the answer, which is the signal to begin.
+WAITING_CLIENT = """
+import sys
+from hilum.fork_client import _Handover, call_with_address, find_socket
+handover = _Handover(find_socket(), ["--version"])
+request = handover._make_request()
+call_with_address(handover._socket.connect, find_socket())
+handover._send(request)
+print(handover._read_line().decode(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_connections_without_a_request_delay_nobody(cli, forks):
+    """Together, they would delay the next start by more than it waits."""
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(connect(forks))
+        begun = stack.enter_context(connect(forks))
+        begun.sendall((1000).to_bytes(4, "big") + b"half of a request")
+        assert run(cli, "--version").stderr == ""
+
+
+async def test_clients_that_do_not_begin_delay_nobody(cli, forks, wait_until):
+    argv = [sys.executable, "-c", WAITING_CLIENT]
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            start = partial(
+                trio.run_process,
+                argv,
+                env=cli.env,
+                stdin=subprocess.PIPE,
+                capture_stdout=True,
+                check=False,
+            )
+            await nursery.start(start)
+        await wait_until(lambda: len(forks.children) == 3)
+        assert run(cli, "--version").stderr == ""
+        nursery.cancel_scope.cancel()
+    await wait_until(lambda: not forks.children)
+
+
+def test_only_the_oldest_of_many_silent_connections_is_closed(cli, forks):
+    with ExitStack() as stack:
+        oldest = stack.enter_context(connect(forks))
+        others = [stack.enter_context(connect(forks)) for _ in range(MAX_INCOMING)]
+        assert oldest.recv(1) == b""
+        assert run(cli, "--version").stderr == ""
+        # Its own connection has taken the place of the second one.
+        assert others[0].recv(1) == b""
+        others[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            others[-1].recv(1)
+
+
+async def test_descriptors_of_refused_and_broken_requests_are_closed(forks, wait_until):
+    pid = forks.pid
+    await wait_until(lambda: forks.waiting)
+    before = count_descriptors(pid)
+    for _ in range(20):
+        with connect(forks) as connection:
+            socket.send_fds(connection, [(1 << 31).to_bytes(4, "big") + b"x"], [0, 1, 2, 0])
+            assert connection.recv(100) == b"the request is too large\n"
+        with connect(forks) as connection:
+            socket.send_fds(connection, [(1000).to_bytes(4, "big") + b"x"], [0, 1, 2, 0])
+    await wait_until(lambda: count_descriptors(pid) <= before)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "answer"),
+    [
+        (b"[" * 200_000, b"the request is not valid\n"),
+        (b"", b"the request is not valid\n"),
+        (b"x\0" + b"9" * 100_000, b"the request is not valid\n"),
+        (b"x\x00-5\0a", b"the request is not valid\n"),
+        (b"x\0001\0a\0b\0no variable", b"the request is not valid\n"),
+        (b"x\0001\0a\0b", b"the request has no standard streams\n"),
+    ],
+)
+def test_a_malformed_request_is_refused(forks, request_text, answer):
+    pid = forks.pid
+    with connect(forks) as connection:
+        connection.sendall(len(request_text).to_bytes(4, "big") + request_text)
+        assert connection.recv(100) == answer
+    assert forks.pid == pid
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+async def test_stop_waits_for_the_processes_of_the_server(cli, forks, wait_until, gone):
+    """Starts in the meantime do not wait for the server's end."""
+    began = trio.Event()
+
+    async def think() -> object:
+        began.set()
+        await trio.sleep_forever()
+
+    server = forks.pid
+    async with cli.model(think, "Never."):
+        process = await trio.lowlevel.open_process(
+            [*HILUM, "run", "Work."],
+            env=cli.env,
+            cwd=cli.workspace,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with trio.fail_after(60):
+            await began.wait()
+            (fork,) = forks.children
+            os.kill(fork, signal.SIGSTOP)
+            stop = await trio.lowlevel.open_process(
+                [*HILUM, "fork-server", "stop"], env=forks.env, stdout=subprocess.PIPE
+            )
+            await wait_until(lambda: is_pending(fork, signal.SIGTERM))
+            meanwhile = await trio.to_thread.run_sync(lambda: run(cli, "--version"))
+            assert meanwhile.stderr == "hilum: the fork server is not used: it is ending.\n"
+            assert stop.poll() is None
+            os.kill(fork, signal.SIGCONT)
+            assert await stop.stdout.receive_some() == b"The fork server has ended.\n"
+            assert await stop.wait() == 0
+            await stop.stdout.aclose()
+            assert gone(server)
+            assert gone(fork)
+            # It stopped with its fork, as a shell would expect.
+            process.send_signal(signal.SIGCONT)
+            await process.wait()
+
+
+def is_pending(process: int, number: signal.Signals) -> bool:
+    """Return whether a process has not received a signal that was sent to it."""
+    found = re.search(r"^ShdPnd:\s*(\w+)", Path(f"/proc/{process}/status").read_text(), re.M)
+    assert found
+    return bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("minutes", ["nan", "inf", "1e12", "0", "-5", "0.001", "soon"])
+def test_an_impossible_idle_time_is_rejected(tmp_path, minutes):
+    done = Server(tmp_path).call("start", f"--idle-minutes={minutes}")
+    assert done.returncode == exits.USAGE
+    assert f"E_BAD_ARGS: Argument --idle-minutes: '{minutes}' is not a number of" in done.stderr
+    assert not Path(tmp_path, ".local").exists()
+
+
+def test_an_option_that_cannot_be_applied_is_not_ignored_silently(forks):
+    pid = forks.pid
+    done = forks.call("start", "--idle-minutes", "500")
+    assert done.returncode == 0
+    assert done.stdout == (
+        f"The fork server runs as process {pid}. --idle-minutes does not change it: to apply the"
+        " option, run hilum fork-server stop first.\n"
+    )
+
+
+def test_help_and_errors_list_only_the_actions_of_users(tmp_path):
+    server = Server(tmp_path)
+    shown = server.call("--help").stdout
+    assert "start, stop or status" in shown
+    error = server.call("restart").stderr
+    assert "(choose from" in error
+    assert "serve'" not in error

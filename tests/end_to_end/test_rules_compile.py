@@ -100,7 +100,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     assert "Proposed: enforce: deny write sdk/**" in (await project("rules", "--why", "1.1")).out
     # What the model calls advice is not counted as something to decide about.
     listed = (await project("rules")).out
-    assert "3 sentences that sound binding are not enforced: hilum rules compile" in listed
+    assert "3 sentences that sound binding are not enforced: run hilum rules compile" in listed
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
@@ -131,7 +131,7 @@ async def test_refusing_by_number(project):
     assert not (project.workspace / ".hilum").exists()
     refused = await project("rules", "compile", "--refuse", "1.2", "1.4")
     assert refused.code == 0, refused.err
-    assert "1.4  stays advice: a user decided that it stays advice" in refused.out
+    assert "1.4  stays advice\n" in refused.out
     assert sorted(row["sentence"].split()[0] for row in read_lock(project)) == ["Only", "The"]
     again = await project("rules", "compile", "--refuse", "1.2")
     assert "There is no open proposal for rule 1.2." in again.err
@@ -297,3 +297,16 @@ async def test_what_a_model_writes_cannot_control_the_terminal_and_ctrl_c_ends_t
     assert "\x1b]0;" not in terminal.raw
     assert "Traceback" not in terminal.raw
     assert [row["enforce"] for row in read_lock(project)] == [["deny write sdk/**"]]
+
+
+async def test_a_rules_file_may_be_named_by_any_path(project):
+    """A dot, a link and an absolute path name the same file as its path in the list."""
+    (project.workspace / "link.md").symlink_to("AGENTS.md")
+    async with project.model(propose):
+        for name in ("AGENTS.md", "./AGENTS.md", str(project.workspace / "AGENTS.md"), "link.md"):
+            done = await project("rules", "compile", "--json", name)
+            assert done.code == 0, done.err
+            proposals = json.loads(done.out)["proposals"]
+            assert [each["number"] for each in proposals] == ["1.1", "1.2", "1.3", "1.4"]
+    done = await project("rules", "compile", "--json", "sdk/api.ts")
+    assert "E_NOT_FOUND: 'sdk/api.ts' is not a rules file of this folder." in done.err

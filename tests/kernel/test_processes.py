@@ -122,7 +122,7 @@ async def test_processes_are_counted_by_purpose_and_readers_are_marked(warden, t
         assert processes.count("service") == processes.count("look", "command") == 1
         async with processes.quiet(0) as is_quiet:
             assert not is_quiet
-    assert [command.looks for command in commands] == [True, False, True]
+    assert [command.read_only for command in commands] == [True, False, True]
     assert processes.alive == 0
     async with (
         processes.open(["sleep", "60"], purpose="server"),

@@ -5,10 +5,17 @@ terminal does not interpret it.
 """
 
 from hilum.command.checks import check_folder, check_text
-from hilum.command.parser import Names, Parser
+from hilum.command.parser import Names, Parser, insert_list
 from hilum.command.questions import ask_line, discard_typed
 from hilum.command.session_options import add_session_options
-from hilum.command.text import escape_terminal, format_json, output_error, say, say_json
+from hilum.command.text import (
+    escape_terminal,
+    format_json,
+    make_code_block,
+    output_error,
+    say,
+    say_json,
+)
 
 __all__ = [
     "Names",
@@ -20,6 +27,8 @@ __all__ = [
     "discard_typed",
     "escape_terminal",
     "format_json",
+    "insert_list",
+    "make_code_block",
     "output_error",
     "say",
     "say_json",

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from typing import NoReturn
 
 from hilum.errors import E_BAD_ARGS, UsageError
+
+
+def insert_list(argv: Sequence[str]) -> list[str]:
+    """Return the arguments of a command, with ``list`` added if they contain no sub-command.
+
+    Args:
+        argv: The arguments.
+    """
+    is_option = not argv or argv[0].startswith("-")
+    if is_option and argv[:1] not in (["-h"], ["--help"]):
+        return ["list", *argv]
+    return [*argv]
 
 
 class Names(argparse.Action):

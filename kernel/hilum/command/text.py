@@ -31,6 +31,18 @@ def escape_terminal(text: str) -> str:
     )
 
 
+def make_code_block(text: str, language: str = "") -> str:
+    """Return a text as a code block in Markdown, which the text itself cannot close.
+
+    Args:
+        text: The text.
+        language: The language of the text.
+    """
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}{language}\n{text}\n{marks}"
+
+
 def say(text: str, *, to: TextIO | None = None) -> None:
     """Print one or more lines to standard output.
 

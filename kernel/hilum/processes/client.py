@@ -78,7 +78,7 @@ class Command:
         env: The complete environment of the child; by default, that of this process.
         reports: Whether the program is a sandbox that writes to file descriptor 9 when its command
             has exited and left processes running.
-        looks: Whether the command only looks at the workspace, so that a sandbox need not let it
+        read_only: Whether the command only reads the workspace, so that a sandbox need not let it
             write there.
         take_spare: Returns the process that was started ahead of time for exactly this command, if
             there is one with these streams. The caller owns the process and must close it.
@@ -88,7 +88,7 @@ class Command:
     cwd: str = attrs.field(factory=os.getcwd)
     env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
     reports: bool = False
-    looks: bool = False
+    read_only: bool = False
     take_spare: Callable[[Streams], Spare | None] | None = attrs.field(
         default=None, eq=False, repr=False
     )

@@ -254,5 +254,5 @@ class Processes:
             raise CommandError("There is no command to run.", hint="Name a program.")
         folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
         environ = {**self._environ, **(env or {})}
-        command = Command(tuple(argv), folder, environ, looks=purpose in _READ_ONLY)
+        command = Command(tuple(argv), folder, environ, read_only=purpose in _READ_ONLY)
         return await self._wrap(command)

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 from hilum import Image, ToolCall
-from hilum.command import escape_terminal
+from hilum.command import escape_terminal, make_code_block
 from hilum_view import Card, describe_action, parse_arguments, unwrap_call
 
 MAX_TEXT = 20_000
@@ -249,9 +249,7 @@ def make_text_content(text: str) -> dict[str, Any]:
 
 def fence(text: str) -> str:
     """Return a text as a block of code, whatever backticks it contains."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    marks = "`" * (longest + 1)
-    return f"{marks}text\n{text.rstrip()}\n{marks}"
+    return make_code_block(text.rstrip(), "text")
 
 
 def escape_markdown(text: str) -> str:

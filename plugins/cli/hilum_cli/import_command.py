@@ -254,7 +254,7 @@ def _say_rest(
     is_asked: bool,
     yes: bool,
 ) -> None:
-    """Say what remains to be done."""
+    """Print what remains to be done."""
     offers = [offer for file in found for offer in file.offers]
     dangerous = [offer for offer in offers if offer.danger]
     if not offers:

@@ -186,6 +186,14 @@ def _check_turns(turns: int) -> int:
 def make_parser() -> Parser:
     """Declare the options."""
     parser = Parser("hilum run", "Work on a task and exit.", EPILOG, foreign=True)
+    _add_task_options(parser)
+    _add_session_options(parser)
+    _add_output_options(parser)
+    return parser
+
+
+def _add_task_options(parser: Parser) -> None:
+    """Declare the prompt, and how the agent works on it."""
     add = parser.add_argument
     add("words", nargs="*", metavar="PROMPT", help="what to do; - reads it from standard input")
     add(
@@ -229,6 +237,11 @@ def make_parser() -> Parser:
         action="store_true",
         help="with --resume: carry out the plan that awaits a decision, or PROMPT instead of it",
     )
+
+
+def _add_session_options(parser: Parser) -> None:
+    """Declare the limits, the folder, the kind and the recording of the session."""
+    add = parser.add_argument
     add(
         "--output-format",
         default="text",
@@ -280,6 +293,11 @@ def make_parser() -> Parser:
         help="use the answers of a recorded session instead of a model",
     )
     add("--record", default="", metavar="FILE", help="record the session to a cassette")
+
+
+def _add_output_options(parser: Parser) -> None:
+    """Declare what is written beside the answer."""
+    add = parser.add_argument
     add("--quiet", "-q", action="store_true", help="show no progress")
     add(
         "--print",
@@ -297,7 +315,6 @@ def make_parser() -> Parser:
         action="store_true",
         help="with stream-json: the system prompt, tools and context in full",
     )
-    return parser
 
 
 def _wanted_format(argv: Sequence[str]) -> str:

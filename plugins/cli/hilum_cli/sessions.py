@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import hilum
 import msgspec
 from hilum import StoreError, UsageError, make_redactor
-from hilum.command import Parser, check_folder, check_text, discard_typed
+from hilum.command import Parser, check_folder, check_text, discard_typed, insert_list
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
 from hilum.store import MemoryStore, UnreadableLog, find_session, storage_plugins
@@ -27,9 +27,13 @@ from hilum_cli.terminal import Out, escape_terminal, is_terminal, line
 from hilum_cli.transcript import markdown, transcript
 
 if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
     from hilum import Kernel
     from hilum.events import AnyEvent
     from hilum.store import SessionInfo
+
+    Commands = _SubParsersAction[Parser]
 
 LISTED = 20
 """Default number of sessions to list."""
@@ -54,7 +58,7 @@ def main(argv: list[str]) -> int:
     if argv[:1] == ["resume"]:
         return _resume(argv[1:])
     check_text(argv)
-    options = make_parser().parse_args(_insert_list(argv))
+    options = make_parser().parse_args(insert_list(argv))
     code = run_async(_with_kernel, options)
     return int(options.out.finish(code))
 
@@ -63,14 +67,6 @@ def _resume(argv: list[str]) -> int:
     if "-h" in argv or "--help" in argv:
         return run.main(argv)
     return run.main(["--resume", *argv])
-
-
-def _insert_list(argv: Sequence[str]) -> list[str]:
-    """Return the arguments, with ``list`` added if they contain no command."""
-    is_option = not argv or argv[0].startswith("-")
-    if is_option and argv[:1] not in (["-h"], ["--help"]):
-        return ["list", *argv]
-    return [*argv]
 
 
 async def _with_kernel(options: Namespace) -> int:
@@ -96,22 +92,40 @@ def make_parser() -> Parser:
         EPILOG,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    _add_reading_commands(commands)
+    _add_changing_commands(commands)
+    _add_export(commands)
+    return parser
 
-    def command(
-        name: str, action: Callable[..., object], help: str, *, named: bool = True
-    ) -> Parser:
-        made: Parser = commands.add_parser(
-            name, description=help[:1].upper() + help[1:] + ".", help=help
+
+def _add_command(
+    commands: Commands, name: str, action: Callable[..., object], help: str, *, named: bool = True
+) -> Parser:
+    """Declare a command, and return its parser.
+
+    Args:
+        commands: The commands.
+        name: Its name.
+        action: The function that runs it.
+        help: What it does.
+        named: Whether it takes the id of a session.
+    """
+    parser = commands.add_parser(name, description=help[:1].upper() + help[1:] + ".", help=help)
+    parser.set_defaults(action=action)
+    if named:
+        parser.add_argument(
+            "session", metavar="ID", help="the session's id, the beginning of its id, or `last`"
         )
-        made.set_defaults(action=action)
-        if named:
-            made.add_argument(
-                "session", metavar="ID", help="the session's id, the beginning of its id, or `last`"
-            )
-        return made
+    return parser
 
-    add = command(
-        "list", _list, "list the sessions in this folder, most recently used first", named=False
+
+def _add_reading_commands(commands: Commands) -> None:
+    add = _add_command(
+        commands,
+        "list",
+        _list,
+        "list the sessions in this folder, most recently used first",
+        named=False,
     ).add_argument
     add("--all", action="store_true", help="list the sessions in all folders")
     add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions in another folder")
@@ -123,25 +137,28 @@ def make_parser() -> Parser:
         help=f"the newest N ({LISTED} if not given); 0 for all",
     )
     add("--json", action="store_true", help="print one JSON array")
-    add = command("show", _show, "show a session turn by turn").add_argument
+    add = _add_command(commands, "show", _show, "show a session turn by turn").add_argument
     add("--full", action="store_true", help="show arguments and results of tool calls in full")
     add("--events", action="store_true", help="print the raw events, one per line")
-    command("resume", _list, "resume a session; takes the options of hilum run")
-    add = command("fork", _fork, "copy a session into a new one").add_argument
+    _add_command(commands, "resume", _list, "resume a session; takes the options of hilum run")
+
+
+def _add_changing_commands(commands: Commands) -> None:
+    add = _add_command(commands, "fork", _fork, "copy a session into a new one").add_argument
     add(
         "--upto",
         type=int,
         metavar="SEQ",
         help="only the events up to this number (see show --events)",
     )
-    command("rename", _rename, "give a session a title").add_argument(
+    _add_command(commands, "rename", _rename, "give a session a title").add_argument(
         "title", nargs="+", metavar="TITLE"
     )
-    command("delete", _delete, "delete a session").add_argument(
+    _add_command(commands, "delete", _delete, "delete a session").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
-    add = command(
-        "prune", _prune, "delete sessions that were not used lately", named=False
+    add = _add_command(
+        commands, "prune", _prune, "delete sessions that were not used lately", named=False
     ).add_argument
     add(
         "--days",
@@ -151,7 +168,12 @@ def make_parser() -> Parser:
         help="delete the sessions in all folders that were last used more than N days ago",
     )
     add("--dry-run", action="store_true", help="only list them")
-    add = command("export", _export, "write a session to a file or to standard output").add_argument
+
+
+def _add_export(commands: Commands) -> None:
+    add = _add_command(
+        commands, "export", _export, "write a session to a file or to standard output"
+    ).add_argument
     add(
         "--format",
         choices=("jsonl", "markdown", "html", "cassette"),
@@ -181,7 +203,6 @@ def make_parser() -> Parser:
         metavar="PATTERN",
         help="with --test: files of the workspace to leave out, such as '*.log'",
     )
-    return parser
 
 
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:

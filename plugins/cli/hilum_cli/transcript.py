@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from hilum.command import make_code_block
 from hilum.events import Event
 from hilum_view import (
     Answer,
@@ -127,11 +128,12 @@ def _folded(card: Card) -> str:
 
 def _unfolded(card: Card) -> str:
     head = f"{card_mark(card)} {card.call.name} ({format_duration(card.seconds)})"
-    text = f"{head}\n{_all_arguments(card)}\n{card.user_text}".rstrip()
+    text = f"{head}\n{format_arguments(card)}\n{card.user_text}".rstrip()
     return text.replace("\n", "\n    ")
 
 
-def _all_arguments(card: Card) -> str:
+def format_arguments(card: Card) -> str:
+    """Return the arguments of a call as JSON; as the model wrote them if they are not JSON."""
     arguments = parse_arguments(card.call.arguments)
     if arguments is None:
         return card.call.arguments
@@ -186,13 +188,6 @@ def _quote(text: str) -> str:
 
 def _details(card: Card) -> str:
     facts = f"{card.call.name} · {card.code or 'ok'} · {format_duration(card.seconds)}"
-    arguments = _fence(_all_arguments(card), "json")
-    body = f"{arguments}\n\n{_fence(card.user_text)}"
+    arguments = make_code_block(format_arguments(card), "json")
+    body = f"{arguments}\n\n{make_code_block(card.user_text)}"
     return f"<details><summary>{escape(facts)}</summary>\n\n{body}\n\n</details>"
-
-
-def _fence(text: str, language: str = "") -> str:
-    """Enclose text in a code block that the text cannot close."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    ticks = "`" * max(3, longest + 1)
-    return f"{ticks}{language}\n{text}\n{ticks}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from hilum_view import (
     Prompt,
     SessionView,
     format_duration,
-    parse_arguments,
 )
 
 from hilum_cli.rendering import card_title, notice_line
@@ -26,6 +24,7 @@ from hilum_cli.transcript import (
     describe_outcome,
     describe_session,
     format_answer,
+    format_arguments,
     summary,
     walk,
 )
@@ -109,19 +108,12 @@ def _render_notice(notice: Notice) -> str:
 def _render_card(card: Card) -> str:
     state = "failed" if card.code else "done"
     facts = [card_title(card, 100), card.code or "ok", format_duration(card.seconds)]
-    body = f"<pre>{escape(_format_arguments(card))}</pre>"
+    body = f"<pre>{escape(format_arguments(card))}</pre>"
     if card.diff:
         body += f"<pre>{_render_diff(card.diff)}</pre>"
     body += f"<pre>{escape(card.user_text)}</pre>"
     title = escape(" · ".join(facts))
     return f'<details class="{state}"><summary>{title}</summary>{body}</details>'
-
-
-def _format_arguments(card: Card) -> str:
-    arguments = parse_arguments(card.call.arguments)
-    if arguments is None:
-        return card.call.arguments
-    return json.dumps(arguments, ensure_ascii=False, indent=2)
 
 
 def _render_diff(diff: str) -> str:

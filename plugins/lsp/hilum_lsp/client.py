@@ -44,7 +44,7 @@ T = TypeVar("T")
 CHUNK = 1 << 16
 # Maximum number of bytes that a server may send between two messages of hilum. A server reports the
 # files of a large project on its own, so the limit is far above that.
-MAX_UNASKED = 64_000_000
+MAX_UNSOLICITED = 64_000_000
 # Maximum number of messages that wait until a server reads them.
 MAX_UNREAD = 1_000
 # Maximum size, in bytes, of the pushed diagnostics of a file, and maximum number of such files.
@@ -106,7 +106,7 @@ class LanguageClient:
     _pending: dict[int, _Pending] = attrs.Factory(dict)
     _push_arrived: trio.Event = attrs.Factory(trio.Event)
     _tasks_changed: trio.Event = attrs.Factory(trio.Event)
-    _unasked: int = 0
+    _unsolicited: int = 0
     _stderr_ended: trio.Event = attrs.Factory(trio.Event)
     _stderr: deque[str] = attrs.Factory(lambda: deque(maxlen=5))
     _send: Any = None
@@ -150,9 +150,10 @@ class LanguageClient:
     async def _read(self) -> None:
         reader = FrameReader()
         while chunk := await self.process.stdout.receive_some(CHUNK):
-            self._unasked += len(chunk)
-            if self._unasked > MAX_UNASKED:
-                raise FrameError(f"It sent more than {MAX_UNASKED // 1_000_000} MB unasked.")
+            self._unsolicited += len(chunk)
+            if self._unsolicited > MAX_UNSOLICITED:
+                limit = MAX_UNSOLICITED // 1_000_000
+                raise FrameError(f"It sent more than {limit} MB of unsolicited output.")
             for body in reader.feed(bytes(chunk)):
                 self._handle(body)
         # The last output of a server that has just ended explains why.
@@ -286,7 +287,7 @@ class LanguageClient:
         Raises:
             ServerFailed: The server has failed.
         """
-        self._unasked = 0
+        self._unsolicited = 0
         self._post({"method": method, "params": params})
 
     async def request(self, method: str, params: Any, seconds: float) -> msgspec.Raw:
@@ -306,7 +307,7 @@ class LanguageClient:
         """
         identity = next(self._ids)
         pending = self._pending[identity] = _Pending()
-        self._unasked = 0
+        self._unsolicited = 0
         try:
             self._post({"id": identity, "method": method, "params": params})
             with trio.move_on_after(seconds):

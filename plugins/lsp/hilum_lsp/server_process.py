@@ -40,6 +40,10 @@ BACKOFF_SECONDS = 1.0
 SETTLED_SECONDS = 600.0
 # Number of requests in a row without an answer after which a server counts as hanging.
 MAX_UNANSWERED = 3
+# Number of diagnostics in a row that come too late, after which the checker runs instead of the
+# server, and the seconds for which it does.
+MAX_SLOW_DIAGNOSTICS = 3
+SLOW_PAUSE_SECONDS = 300.0
 # Seconds between two looks at a server's memory and at the time of its last use.
 LOOK_SECONDS = 5.0
 # Maximum number of configuration files, and of characters to read of each.
@@ -103,6 +107,7 @@ class ServerProcess:
     _failures: int = 0
     _unanswered: int = 0
     _slow_diagnostics: int = 0
+    _slow_until: float = 0.0
     _has_waited: bool = False
     last_use: float = 0.0
     changed: trio.Event = attrs.Factory(trio.Event)
@@ -119,7 +124,9 @@ class ServerProcess:
     @property
     def is_quick(self) -> bool:
         """Whether the server runs and has its diagnostics in time."""
-        return self.is_ready and self._slow_diagnostics < MAX_UNANSWERED
+        if self._slow_diagnostics >= MAX_SLOW_DIAGNOSTICS:
+            return self.is_ready and trio.current_time() >= self._slow_until
+        return self.is_ready
 
     @property
     def is_ready(self) -> bool:
@@ -245,6 +252,7 @@ class ServerProcess:
                 nursery.cancel_scope.cancel()
                 return ""
             self._unanswered = 0
+            self._slow_diagnostics = 0
             self._has_waited = False
             self._stamps = await trio.to_thread.run_sync(self._read_stamps)
             await trio.to_thread.run_sync(self._watch.scan)
@@ -305,6 +313,7 @@ class ServerProcess:
         except trio.TooSlowError:
             # A server that is slow in a large project still finds definitions.
             self._slow_diagnostics += 1
+            self._slow_until = trio.current_time() + SLOW_PAUSE_SECONDS
             return None
         except (ServerFailed, ServerRefused):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,14 +34,15 @@ if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
 
 ABOUT = """\
-Let a model propose a check for each sentence of your rules files that sounds
+Let a model propose a check for each sentence of your rules files that may be
 binding and is not enforced. You see each proposal beside its sentence, with what
 it would have stopped in your earlier sessions, and accept, edit or refuse it.
 Only what you accept is enforced.
 """
 EPILOG = """\
   hilum rules compile                     at a terminal: decide one by one
-  hilum rules compile --all               accept all checks, and show them
+  hilum rules compile --all               accept all checks without a warning, and
+                                          show them
   hilum rules compile --json              only propose, for programs
   hilum rules compile --accept 1.4 2.7    sign proposals that were shown before
   hilum rules compile --refuse 1.5        leave a sentence as advice, or withdraw
@@ -77,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         say_json({"proposals": [_item_data(item) for item in items]})
     elif not items:
-        say("Every sentence that sounds binding is enforced, or you have decided about it.")
+        say("Every sentence that may be binding is enforced, or you have decided about it.")
     else:
         Signing(store, items, history).run(accept_all=options.all)
     return 0
@@ -95,7 +97,11 @@ def _make_parser() -> Parser:
         metavar="N",
         help="leave these sentences as advice, or withdraw signed checks",
     )
-    add("--all", action="store_true", help="accept all proposed checks (at a terminal)")
+    add(
+        "--all",
+        action="store_true",
+        help="accept all proposed checks that have no warning (at a terminal)",
+    )
     add("--fresh", action="store_true", help="ask the model again about known proposals")
     add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
     add("--workspace", "-C", default=".", metavar="DIR", help="another folder")
@@ -113,19 +119,29 @@ def _find_items(store: RuleStore, options: argparse.Namespace) -> list[Item]:
     Raises:
         UsageError: A file that the user named has no rules.
     """
-    known = {file.path for file in store.snapshot.files}
-    for name in options.files:
-        if name not in known:
-            raise UsageError(
-                f"{name} is not a rules file of this folder.",
-                code=E_NOT_FOUND,
-                hint="hilum rules lists the files.",
-            )
+    named = {_find_file(store, name) for name in options.files}
     return [
         Item(number, file, rule)
         for number, file, rule in store.snapshot.numbered()
-        if needs_decision(rule) and (not options.files or file.path in options.files)
+        if needs_decision(rule) and (not named or file.path in named)
     ]
+
+
+def _find_file(store: RuleStore, name: str) -> str:
+    """Return the displayed path of a rules file that the user named by any path.
+
+    Raises:
+        UsageError: It is not a file with rules.
+    """
+    real = os.path.realpath(store.paths.workspace / os.path.expanduser(name))
+    for file in store.snapshot.files:
+        if name == file.path or (file.sources and real == os.path.realpath(file.sources[0])):
+            return file.path
+    raise UsageError(
+        f"{name!r} is not a rules file of this folder.",
+        code=E_NOT_FOUND,
+        hint="`hilum rules` lists the files.",
+    )
 
 
 # --- proposing ------------------------------------------------------------------------------------

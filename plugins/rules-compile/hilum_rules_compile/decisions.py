@@ -64,6 +64,8 @@ class Decision:
     def __str__(self) -> str:
         if self.withdraws:
             return "withdrawn: sessions that are open enforce it until they end, or /reload-rules"
+        if self.advice == REFUSED:
+            return "stays advice"
         if self.advice:
             return f"stays advice: {self.advice}"
         return f"enforced: {'; '.join(self.enforce)}"

@@ -16,7 +16,7 @@ from hilum_rules.project_data import PROPOSALS, data_file, read_data, write_data
 from hilum_rules_compile.proposal import Proposal, Verified
 
 
-class Kept(msgspec.Struct, frozen=True):
+class CachedProposal(msgspec.Struct, frozen=True):
     """A proposal that the user has not decided about.
 
     Attributes:
@@ -48,7 +48,9 @@ def keep_proposals(top: Path, verified: Mapping[str, Verified]) -> None:
         top: The root of the repository.
         verified: The proposals, by the hash of their sentence.
     """
-    new = {name: Kept(each.proposal, each.can_be_signed) for name, each in verified.items()}
+    new = {
+        name: CachedProposal(each.proposal, each.can_be_signed) for name, each in verified.items()
+    }
     _update(top, new, ())
 
 
@@ -57,7 +59,7 @@ def forget_proposals(top: Path, hashes: Collection[str]) -> None:
     _update(top, {}, hashes)
 
 
-def _update(top: Path, new: Mapping[str, Kept], gone: Collection[str]) -> None:
+def _update(top: Path, new: Mapping[str, CachedProposal], gone: Collection[str]) -> None:
     """Change the kept proposals, while no other process changes them."""
     path = data_file(top, PROPOSALS)
     try:
@@ -71,8 +73,8 @@ def _update(top: Path, new: Mapping[str, Kept], gone: Collection[str]) -> None:
         return
 
 
-def _decode(data: bytes) -> dict[str, Kept]:
+def _decode(data: bytes) -> dict[str, CachedProposal]:
     try:
-        return msgspec.json.decode(data or b"{}", type=dict[str, Kept])
+        return msgspec.json.decode(data or b"{}", type=dict[str, CachedProposal])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return {}

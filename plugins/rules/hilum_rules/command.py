@@ -12,6 +12,7 @@ import msgspec
 from hilum import UsageError, load_command
 from hilum.command import Parser, check_text, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
+from hilum_checks.enforce_lines import SESSION_KINDS
 
 from hilum_rules.binding import find_undecided
 from hilum_rules.project_data import find_proposed
@@ -126,8 +127,9 @@ def _make_parser() -> Parser:
     parser.add_argument(
         "--kind",
         default="main",
+        choices=SESSION_KINDS,
         metavar="KIND",
-        help="as in a session of this kind: main, shared, headless",
+        help=f"as in a session of this kind: {', '.join(SESSION_KINDS)}",
     )
     parser.add_argument("--why", default="", metavar="N", help="the same as show N")
     for state in STATES:
@@ -165,16 +167,21 @@ def _run_show(options: argparse.Namespace, rules: RuleList) -> None:
                 print_lines(show_rule(number, file, rule, state, checks))
             return
     raise UsageError(
-        f"There is no rule {number}.", code=E_NOT_FOUND, hint="hilum rules lists them."
+        f"There is no rule {number}.", code=E_NOT_FOUND, hint="`hilum rules` lists them."
     )
 
 
 def _run_check(options: argparse.Namespace) -> int:
     from hilum_rules.loading import load_rules
 
-    file = load_rules(
-        Path(os.path.expanduser(options.workspace)) / Path(os.path.expanduser(options.what))
-    )
+    path = Path(os.path.expanduser(options.workspace), os.path.expanduser(options.what))
+    if not os.path.lexists(path):
+        raise UsageError(
+            f"There is no file {options.what!r}.",
+            code=E_NOT_FOUND,
+            hint="`hilum rules` lists the rules files that are read here.",
+        )
+    file = load_rules(path)
     snapshot = Snapshot(files=(file,), problems=file.problems, numbers={file.path: 1})
     rules = RuleList(snapshot)
     if options.json:

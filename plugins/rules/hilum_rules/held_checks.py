@@ -1,6 +1,6 @@
-"""Holds the checks that were in force in a session, also when their files change.
+"""Keeps the checks of a session in force when their files change.
 
-Otherwise, an agent could lift a check with any program that changes or deletes a rules file, or by
+Otherwise, an agent could remove a check with any program that changes or deletes a rules file, or by
 switching to a branch without it, also while the session is closed.
 """
 
@@ -16,7 +16,7 @@ from hilum_checks.model import PARTS, Commands, Constraint, Effect, Paths, ReadF
 from hilum_rules.rule import Rule, RulesFile, RuleType
 
 MAX_HELD = 20_000
-"""Maximum number of checks to hold. Beyond it, every change needs approval."""
+"""Maximum number of checks to keep in force. Beyond it, every change needs approval."""
 MAX_LOGGED = 200
 """Maximum number of checks in one event."""
 MAX_SENTENCE = 300
@@ -49,7 +49,7 @@ class HeldChecks:
     Attributes:
         rules: The rules of these checks, one for each check. Their paths tell that they are in no
             file.
-        is_full: Whether more checks were in force than can be held.
+        is_full: Whether more checks were in force than can be kept.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class HeldChecks:
         self._logged: set[Part] = set()
 
     def take(self, active: Sequence[RulesFile]) -> None:
-        """Remember the checks in force, and hold those that are in force no longer.
+        """Store the checks in force, and keep those in force that are in no file any more.
 
         Args:
             active: The active rules files. The same object means that nothing has changed.
@@ -81,14 +81,14 @@ class HeldChecks:
         self._known |= lasting
         self.is_full = len(self._known) > MAX_HELD
         if self.is_full:
-            # The checks in force at first are held: those added later may be an agent's.
+            # The first checks stay in force: those added later may be an agent's.
             self._known = dict(list(self._known.items())[:MAX_HELD])
         self._gone = {part: rule for part, rule in self._known.items() if part not in present}
         self.rules = tuple(_mark_gone(rule, part) for part, rule in self._gone.items())
         self._reported -= present.keys()
 
     def take_unreported(self) -> list[HeldCheck]:
-        """Return the held checks that were not returned before."""
+        """Return the checks that are in no file any more and were not returned before."""
         new = [part for part in self._gone if part not in self._reported]
         self._reported.update(new)
         return [_to_data(self._gone[part], part) for part in new]
@@ -105,7 +105,7 @@ class HeldChecks:
         return [checks[at : at + MAX_LOGGED] for at in range(0, len(checks), MAX_LOGGED)]
 
     def restore(self, data: Mapping[str, Any], *, is_reported: bool) -> list[str]:
-        """Hold the checks in an event in the log of a resumed session.
+        """Keep the checks of an event in force, from the log of a resumed session.
 
         Args:
             data: The data of the event. Data of another shape is ignored.
@@ -127,12 +127,12 @@ class HeldChecks:
         return list(dict.fromkeys(each.path for each in checks))
 
     def list_gone(self) -> list[Rule]:
-        """Return the rules, as they were in their files, whose checks are held."""
+        """Return the rules, as they were in their files, whose checks stay in force without a file."""
         return list(self._gone.values())
 
 
 def describe_held(checks: Iterable[HeldCheck]) -> str:
-    """Return a line for the user about checks that are held.
+    """Return a line for the user about checks that stay in force without a file.
 
     Args:
         checks: The checks, at least one.
@@ -140,9 +140,9 @@ def describe_held(checks: Iterable[HeldCheck]) -> str:
     checks = list(checks)
     files = ", ".join(dict.fromkeys(each.path for each in checks))
     what = "An enforced rule is" if len(checks) == 1 else f"{len(checks)} enforced rules are"
-    it = "It holds" if len(checks) == 1 else "They hold"
+    it = "It stays" if len(checks) == 1 else "They stay"
     return (
-        f"{what} no longer in {files}. {it} until this session ends, or until you enter"
+        f"{what} no longer in {files}. {it} in force until this session ends, or until you enter"
         " /reload-rules."
     )
 

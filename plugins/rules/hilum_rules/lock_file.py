@@ -126,12 +126,12 @@ def read_lock(path: Path, shown: str, top: Path) -> LockFile:
     try:
         source = read_source(path, Workspace(top), MAX_BYTES)
     except UnreadableError as error:
-        told = f"The signed checks cannot be read. {error} {_CLOSED}"
-        return LockFile(path, shown, mistakes=[(0, told)], is_unreadable=True)
+        message = f"The signed checks cannot be read. {error} {_CLOSED}"
+        return LockFile(path, shown, mistakes=[(0, message)], is_unreadable=True)
     lock = parse_lock(source.data.decode(errors="replace"), path, shown)
     if source.size > len(source.data):
-        told = f"It is too large: what is after {MAX_BYTES:,} bytes cannot be read. {_CLOSED}"
-        lock.mistakes.append((0, told))
+        message = f"It is too large: what is after {MAX_BYTES:,} bytes cannot be read. {_CLOSED}"
+        lock.mistakes.append((0, message))
         return attrs.evolve(lock, is_unreadable=True)
     return lock
 
@@ -159,14 +159,14 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         except ValueError as error:
             checks = table.find_checks()
             if checks:
-                told = f"An entry cannot be read, and what it names is denied until it is correct: {error}."
+                message = f"An entry cannot be read, and what it names is denied until it is correct: {error}."
                 broken.append((table.line, checks))
             elif table.has_key("advice"):
-                told = f"An entry cannot be read: {error}."
+                message = f"An entry cannot be read: {error}."
             else:
-                told = f"An entry cannot be read: {error}. {_CLOSED}"
+                message = f"An entry cannot be read: {error}. {_CLOSED}"
                 is_unreadable = True
-            mistakes.append((table.line, told))
+            mistakes.append((table.line, message))
     return LockFile(path, shown, tuple(entries), tuple(broken), mistakes, is_unreadable)
 
 

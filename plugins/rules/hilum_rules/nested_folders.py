@@ -42,7 +42,8 @@ def find_nested_folders(root: Path) -> Iterator[str]:
     searched = 0
     while folders and searched < MAX_SEARCHED:
         deeper: list[str] = []
-        for folder in folders[: MAX_SEARCHED - searched]:
+        del folders[MAX_SEARCHED - searched :]
+        for folder in folders:
             names, inner = _list_folder(folder)
             deeper += inner
             if folder != str(root) and not NESTED_NAMES.isdisjoint(names):

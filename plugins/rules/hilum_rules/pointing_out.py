@@ -42,8 +42,10 @@ def find_new_sentences(store: RuleStore) -> str:
     write_data(path, msgspec.json.encode(sorted(hashes)))
     count = len(undecided)
     if count == 1:
-        return "1 binding sentence in your rules files is not enforced: hilum rules compile"
-    return f"{count} binding sentences in your rules files are not enforced: hilum rules compile"
+        return "1 binding sentence in your rules files is not enforced: run hilum rules compile"
+    return (
+        f"{count} binding sentences in your rules files are not enforced: run hilum rules compile"
+    )
 
 
 def _read(path: Path) -> set[str]:

@@ -91,7 +91,7 @@ class RuleList:
             verb = "sounds" if undecided == 1 else "sound"
             yield from wrap(
                 f"{count(undecided, 'sentence')} that {verb} binding {_is(undecided)} not enforced:"
-                " hilum rules compile"
+                " run hilum rules compile"
             )
         if any(file.folder.parts for file in files):
             yield from wrap("The rules of a nested folder apply when a file in it is first used.")
@@ -159,8 +159,8 @@ def show_rule(
         yield from wrap(f"Proposed: enforce: {line}", "", "  ")
     if rule.check is None and not proposed:
         yield from wrap(
-            "To enforce it, write a line such as `enforce: deny write PATH` below it, or sign one:"
-            " hilum rules compile asks a model for a check.",
+            "To enforce it, write a line such as `enforce: deny write PATH` below it, or run"
+            " `hilum rules compile`, which asks a model for a check that you sign.",
             "",
             "  ",
         )
@@ -186,7 +186,7 @@ def format_rule(number: str, rule: Rule, state: str) -> Iterator[str]:
         reason = reason.removeprefix(known)
     reason = reason.lstrip(": ")
     if state == "proposed":
-        reason = "a check is proposed: hilum rules compile"
+        reason = "a check is proposed: run hilum rules compile"
     if reason:
         yield from wrap(f"({reason})", INDENT, f"{INDENT} ")
 

@@ -273,8 +273,10 @@ class RuleStore:
             reason = hilum_checks.check_context(rules_against[file.origin], file.path, self.kind)
             if reason:
                 file = _hide_sentences(file)
-                told = "Not shown to the model, but its checks hold" if file.rules else "Not read"
-                problems.append(Problem(file.path, 0, f"{told}: {reason}", fatal=True))
+                message = (
+                    "Not shown to the model, but its checks apply" if file.rules else "Not read"
+                )
+                problems.append(Problem(file.path, 0, f"{message}: {reason}", fatal=True))
             if file.rules or not reason:
                 loaded.append(file)
         return loaded, problems

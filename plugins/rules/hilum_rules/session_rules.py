@@ -135,7 +135,7 @@ class Rules:
         return [*rules, *self._held.rules] if self._held else rules
 
     def _restore(self) -> None:
-        """Hold the checks that were held in a session that is resumed."""
+        """Keep the checks in force that were kept in force in a session that is resumed."""
         position = 0
         while events := self.session.journal.since(position):
             position = events[-1].seq
@@ -151,7 +151,7 @@ class Rules:
         self._hold()
 
     def _open_held(self) -> HeldChecks:
-        """Return the held checks, whose module most sessions do not need."""
+        """Return the checks that stay in force, whose module most sessions do not need."""
         if self._held is None:
             from hilum_rules.held_checks import HeldChecks
 
@@ -159,22 +159,22 @@ class Rules:
         return self._held
 
     def _hold(self) -> None:
-        """Hold the checks in force, so that a change of their files does not lift them."""
+        """Keep the checks in force, although their files may change."""
         snapshot = self._store.snapshot
         if self._held or any(rule.check is not None for rule in snapshot.bundle.rules):
             self._open_held().take(snapshot.active)
 
     def _announce_unreadable(self) -> None:
-        """Tell the user about locks that cannot be read, so that every change needs approval."""
+        """Report locks that cannot be read, so that every change needs approval."""
         unreadable = {rule.path for rule in self.bundle.rules if rule.is_passing}
-        told = [
+        messages = [
             str(problem)
             for problem in self.snapshot.problems
             if problem.path in unreadable and problem.path not in self._announced
         ]
         self._announced = unreadable
-        if told:
-            self.session.note("rules.unreadable_lock", say="\n".join(told[:MAX_LISTED]))
+        if messages:
+            self.session.note("rules.unreadable_lock", say="\n".join(messages[:MAX_LISTED]))
 
     def _report_held(self) -> None:
         new = self._held.take_unreported() if self._held else []
@@ -271,7 +271,7 @@ class Rules:
                 before.take(self._store.snapshot.active)
             lifted = before.list_gone() if before else []
             if before is not None:
-                # The checks that hold from now on come later in the log.
+                # The checks in force from now on come later in the log.
                 self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
         await self._run_in_thread("reloaded", self._store.refresh)
         rules = self.bundle.rules
@@ -499,8 +499,11 @@ class Rules:
         if due and is_new:
             self._objected_at = history.last_write
             undone = [f"{rule.path}:{rule.line}: {rule.sentence[:300]}" for rule, _ in due]
-            told = "The agent has not done what rules want after the last change:"
-            self.session.note("rules.not_done", say="\n".join([told, *undone[:MAX_LISTED]]))
+            message = (
+                "After its last change, the agent has not done what these rules require. Ask it to"
+                " do so, or do it yourself:"
+            )
+            self.session.note("rules.not_done", say="\n".join([message, *undone[:MAX_LISTED]]))
         return None
 
     def _inside(self, names: Iterable[str]) -> list[str]:

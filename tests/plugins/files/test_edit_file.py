@@ -185,7 +185,8 @@ async def test_creating(use, root: Path) -> None:
     assert (root / "empty").read_text() == "z"
     with pytest.raises(ToolError) as caught:
         await use("edit_file", path="missing/b.txt", old_string="", new_string="x")
-    assert "create_if_missing" in caught.value.hint or caught.value.code == E_FILE_NOT_FOUND
+    assert caught.value.code == E_FILE_NOT_FOUND
+    assert "create_if_missing" in caught.value.hint
     assert not (root / "missing").exists()
 
 

@@ -25,7 +25,7 @@ def given_up(bench) -> list[str]:
 @pytest.mark.parametrize(
     ("way", "problem"),
     [
-        ("flood", "MB unasked"),
+        ("flood", "MB of unsolicited output"),
         ("garbage", "something that is not the protocol"),
         ("huge", "a message of more than 32 MB"),
         ("negative", "no valid length"),
@@ -128,6 +128,27 @@ async def test_pushed_diagnostics_of_an_old_version_are_skipped(misbehave, put, 
         for version, text in ((2, "value = 2\n"), (3, "value = 3\n")):
             found = await server.diagnose(root / "a.py", text, 5)
             assert [each.message for each in found] == [f"version {version}"]
+
+
+async def test_a_server_with_slow_diagnostics_is_tried_again(misbehave, put, opened, root):
+    """After some minutes, and after it has started again."""
+    put(FILE)
+    misbehave("slow")
+    async with opened() as bench:
+        await ask(bench)
+        server = next(iter(bench.session.plugin(LanguageServers).pool._processes.values()))
+        for number in range(server_process.MAX_SLOW_DIAGNOSTICS):
+            assert server.is_quick
+            assert await server.diagnose(root / "a.py", f"value = {number}\n", 0.05) is None
+        assert not server.is_quick
+        server._slow_until -= server_process.SLOW_PAUSE_SECONDS
+        assert server.is_quick
+        # One more is enough to stop using it again.
+        assert await server.diagnose(root / "a.py", "value = 9\n", 0.05) is None
+        assert not server.is_quick
+        server.end()
+        await server.wait_ready(20)
+        assert server.is_quick
 
 
 async def test_at_most_six_servers_run(misbehave, put, opened, root):

@@ -76,8 +76,8 @@ async def test_no_program_lifts_a_check(command: str) -> None:
         assert not (root / "gen/x.py").exists()
         (told,) = (event for event in kit.of(PluginEvent) if event.name == "rules.held")
         assert told.data["say"] == (
-            "An enforced rule is no longer in AGENTS.md. It holds until this session ends, or until"
-            " you enter /reload-rules."
+            "An enforced rule is no longer in AGENTS.md. It stays in force until this session ends,"
+            " or until you enter /reload-rules."
         )
 
 

@@ -106,7 +106,8 @@ def test_a_file_is_checked(hilum: Callable[..., str], put: Put) -> None:
     assert "1 rule " in hilum("check", "good.md")
     assert "AGENTS.md:10: 2 hidden characters" in hilum("check", "AGENTS.md", code=1)
     assert json.loads(hilum("check", "CLAUDE.md", "--json", code=1))["problems"][0]["line"] == 1
-    assert "There is no such file" in hilum("check", "missing.md", code=1)
+    missing = hilum("check", "missing.md", code=2)
+    assert "E_NOT_FOUND: There is no file 'missing.md'." in missing
 
 
 def test_another_folder_and_another_kind_of_session(hilum: Callable[..., str], put: Put) -> None:
@@ -120,6 +121,9 @@ def test_another_folder_and_another_kind_of_session(hilum: Callable[..., str], p
     text = hilum("-C", "sub", "--kind", "shared")
     assert "Private." not in text
     assert "CLAUDE.md: Not read:" in text
+    unknown = hilum("-C", "sub", "--kind", "private", code=2)
+    assert "E_BAD_ARGS" in unknown
+    assert "main" in unknown
 
 
 def test_without_rules_the_page_is_named(hilum: Callable[..., str]) -> None:
@@ -169,7 +173,7 @@ def test_a_long_file_is_counted_first_and_its_advice_folded(
     put({"AGENTS.md": LONG, "CLAUDE.md": "- Be brief.\n"})
     lines = hilum().splitlines()
     assert lines[0] == "43 rules: 1 enforced, 0 proposed, 42 advice."
-    assert "1 sentence that sounds binding is not enforced: hilum rules compile" in lines
+    assert "1 sentence that sounds binding is not enforced: run hilum rules compile" in lines
     first = lines.index("1. AGENTS.md (the project's): 1 enforced, 0 proposed, 41 advice")
     assert lines[first + 1] == "2. CLAUDE.md (the project's): 0 enforced, 0 proposed, 1 advice"
     assert "  … 41 more that are advice: hilum rules --advice" in lines
@@ -202,7 +206,7 @@ def test_why_a_rule_is_or_is_not_enforced(hilum: Callable[..., str], put: Put) -
     put({"AGENTS.md": LONG})
     assert hilum("--why", "1.1") == hilum("show", "1.1")
     assert "refuses writing migrations" in hilum("--why", "1.1")
-    assert "hilum rules compile asks a model for a check" in hilum("--why", "1.2")
+    assert "`hilum rules compile`, which asks a model for a check" in hilum("--why", "1.2")
     assert "E_BAD_ARGS" in hilum("show", "1.1", "--why", "1.1", code=2)
     assert "There is no rule 9.9." in hilum("--why", "9.9", code=2)
 

@@ -493,7 +493,7 @@ async def test_new_binding_sentences_are_pointed_out_once(tmp_path: Path) -> Non
             said.append([event.data["say"] for event in events])
     assert [len(texts) for texts in said] == [1, 0, 1, 0]
     assert said[0] == [
-        "2 binding sentences in your rules files are not enforced: hilum rules compile"
+        "2 binding sentences in your rules files are not enforced: run hilum rules compile"
     ]
 
 

@@ -42,7 +42,7 @@ class Caller(NamedTuple):
         nice: Its nice value.
         processors: The processors that it may use.
         group: Its control group, if the server is in another one.
-        badness: Its adjustment for the out-of-memory killer.
+        oom_score_adj: Its adjustment for the out-of-memory killer.
     """
 
     umask: int
@@ -52,7 +52,7 @@ class Caller(NamedTuple):
     nice: int
     processors: frozenset[int]
     group: str
-    badness: str
+    oom_score_adj: str
 
 
 class CallerRefused(Exception):
@@ -106,12 +106,12 @@ def _read(process: int) -> Caller:
         nice=os.getpriority(os.PRIO_PROCESS, process),
         processors=frozenset(os.sched_getaffinity(process)),
         group=group.strip()[3:],
-        badness=_read_text(process, "oom_score_adj"),
+        oom_score_adj=_read_text(process, "oom_score_adj"),
     )
 
 
-def imitate(caller: Caller) -> None:
-    """Give this process what a caller has.
+def apply_limits(caller: Caller) -> None:
+    """Apply the limits, the priorities and the signals of a caller to this process.
 
     Raises:
         CallerRefused: The system does not allow it.
@@ -120,8 +120,8 @@ def imitate(caller: Caller) -> None:
         if caller.group:
             folder = os.path.join(_CGROUPS, caller.group.lstrip("/"))
             Path(folder, "cgroup.procs").write_text(str(os.getpid()))
-        if caller.badness != _read_text(os.getpid(), "oom_score_adj"):
-            Path("/proc/self/oom_score_adj").write_text(caller.badness)
+        if caller.oom_score_adj != _read_text(os.getpid(), "oom_score_adj"):
+            Path("/proc/self/oom_score_adj").write_text(caller.oom_score_adj)
         if caller.nice != os.getpriority(os.PRIO_PROCESS, 0):
             os.setpriority(os.PRIO_PROCESS, 0, caller.nice)
         os.sched_setaffinity(0, caller.processors)

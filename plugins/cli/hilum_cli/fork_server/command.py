@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 import socket
 import stat
 import struct
 import subprocess
 import sys
 import time
-from argparse import SUPPRESS
+from argparse import ArgumentTypeError, Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,8 +26,8 @@ from hilum_cli.terminal import Out
 
 EPILOG = """\
 The server has imported hilum and your plugins. While it runs, every start of hilum is a fork of it, which saves the
-imports. It ends after a time without use, and starts again when hilum or a package changes. It runs until you log out;
-no other user and no command of an agent can use it.
+imports. It ends after a time without use, and starts again when hilum or a package changes. Logging out does not end
+it, unless the system then ends all your processes. No other user and no command of an agent can use it.
 
   hilum fork-server start
   hilum fork-server status
@@ -34,6 +37,14 @@ START_TIMEOUT = 30.0
 """Seconds to wait for a server that starts."""
 STOP_TIMEOUT = 15.0
 """Seconds to wait for a server that ends, with what it has started."""
+IDLE_MINUTES = 240.0
+"""Minutes without use after which a server ends."""
+MIN_IDLE_MINUTES = 0.1
+MAX_IDLE_MINUTES = 525_600  # a year
+_SERVE = "serve"
+"""What is passed to the server's process in place of an action; users do not need it."""
+BACKLOG = 128
+"""Maximum number of connections that wait to be accepted. A further client starts as usual."""
 _OTHER_RUNS = "another one runs, or is starting"
 _PEER = struct.Struct("iII")
 
@@ -45,42 +56,91 @@ def main(argv: list[str]) -> int:
         The exit code (see ``exits``).
     """
     check_text(argv)
-    parser = Parser("hilum fork-server", "Keep hilum in memory, so that it starts faster.", EPILOG)
-    parser.add_argument("action", choices=("start", "stop", "status", "serve"), metavar="ACTION")
-    parser.add_argument(
-        "--idle-minutes",
-        type=float,
-        default=240.0,
-        metavar="N",
-        help="end the server after N minutes without use (default: 240)",
-    )
-    # Set by a server that starts again because files changed while it started.
-    parser.add_argument("--again", action="store_true", help=SUPPRESS)
-    # The descriptor of the lock, which a server keeps while it starts again.
-    parser.add_argument("--lock", type=int, default=-1, help=SUPPRESS)
-    options = parser.parse_args(argv)
+    is_server = argv[:1] == [_SERVE]
+    options = _parse_serve(argv[1:]) if is_server else _parse(argv)
     path = find_socket()
     if sys.platform != "linux" or not path:
         raise UsageError("The fork server works only on Linux, and needs a home folder.")
-    if options.action == "serve":
+    if is_server:
         return _serve(path, options.idle_minutes, again=options.again, kept=options.lock)
     process = find_server(path)
     if options.action == "start":
-        if not process:
-            process = start_server(path, options.idle_minutes)
-        Out(1).say(f"The fork server runs as process {process}.")
-        return exits.COMPLETED
+        return _start(path, process, options.idle_minutes)
     # A server that starts, or starts again, does not listen yet.
     process = process or wait_for_server(path)
+    if not process:
+        Out(1).say("No fork server runs.")
+        return exits.COMPLETED if options.action == "stop" else exits.FAILED
     if options.action == "stop":
-        if process:
-            stop_server(path, process)
-        Out(1).say("The fork server has ended." if process else "No fork server runs.")
+        stop_server(path, process)
+        Out(1).say("The fork server has ended.")
     else:
+        Out(1).say(f"The fork server runs as process {process}.")
+    return exits.COMPLETED
+
+
+def _parse(argv: list[str]) -> Namespace:
+    parser = Parser("hilum fork-server", "Keep hilum in memory, so that it starts faster.", EPILOG)
+    parser.add_argument(
+        "action",
+        choices=("start", "stop", "status"),
+        metavar="ACTION",
+        help="start, stop or status",
+    )
+    parser.add_argument(
+        "--idle-minutes",
+        type=_read_minutes,
+        metavar="N",
+        help=f"for start: end the server after N minutes without use (default: {IDLE_MINUTES:g})",
+    )
+    return parser.parse_args(argv)
+
+
+def _parse_serve(argv: list[str]) -> Namespace:
+    """Parse the arguments of the server's process, which only hilum starts."""
+    parser = Parser("hilum fork-server serve")
+    parser.add_argument("--idle-minutes", type=float, default=IDLE_MINUTES)
+    # A server that starts again because files changed while it started.
+    parser.add_argument("--again", action="store_true")
+    # The descriptor of the lock, which a server keeps while it starts again.
+    parser.add_argument("--lock", type=int, default=-1)
+    return parser.parse_args(argv)
+
+
+def _read_minutes(text: str) -> float:
+    """Return a number of minutes.
+
+    Raises:
+        ArgumentTypeError: It is not a number that a server can wait.
+    """
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    # Also false for NaN.
+    if MIN_IDLE_MINUTES <= minutes <= MAX_IDLE_MINUTES:
+        return minutes
+    limits = f"from {MIN_IDLE_MINUTES} to {MAX_IDLE_MINUTES:,}"
+    raise ArgumentTypeError(f"{text!r} is not a number of minutes {limits}")
+
+
+def _start(path: str, process: int, idle_minutes: float | None) -> int:
+    """Start the server if none runs, and report its process.
+
+    Args:
+        path: The path of the socket.
+        process: The process of the server that runs; 0 if none does.
+        idle_minutes: Minutes without use after which it ends; ``None`` for the default.
+    """
+    if process and idle_minutes is not None:
         Out(1).say(
-            f"The fork server runs as process {process}." if process else "No fork server runs."
+            f"The fork server runs as process {process}. --idle-minutes does not change it: to"
+            " apply the option, run hilum fork-server stop first."
         )
-        return exits.COMPLETED if process else exits.FAILED
+        return exits.COMPLETED
+    if not process:
+        process = start_server(path, IDLE_MINUTES if idle_minutes is None else idle_minutes)
+    Out(1).say(f"The fork server runs as process {process}.")
     return exits.COMPLETED
 
 
@@ -162,12 +222,12 @@ def stop_server(path: str, process: int) -> None:
     Raises:
         HilumError: It does not end in time.
     """
-    import signal
-
     end = time.monotonic() + STOP_TIMEOUT
-    os.kill(process, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
     while time.monotonic() < end:
-        if find_server(path) != process:
+        # It keeps its lock until its process has ended; then, somebody else may have it.
+        if not is_locked(path) or not _exists(process):
             return
         time.sleep(0.02)
     raise HilumError(
@@ -175,6 +235,14 @@ def stop_server(path: str, process: int) -> None:
         code=E_FAILED,
         hint=f"End it with: kill -9 {process}",
     )
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
@@ -214,7 +282,7 @@ def _serve(path: str, idle_minutes: float, *, again: bool, kept: int) -> int:
         # A first import also changes a folder, when it creates the one for bytecode.
         _execute(path, idle_minutes, lock, "--again")
     null = os.open(os.devnull, os.O_RDWR)
-    listener.listen(16)
+    listener.listen(BACKLOG)
     # The process that started this one waits for the end of its error output.
     os.dup2(null, 2)
     os.close(null)
@@ -240,7 +308,7 @@ def _execute(path: str, idle_minutes: float, lock: int, *options: str) -> NoRetu
 
 def _serve_words(idle_minutes: float) -> list[str]:
     """Return the command line of a server."""
-    words = ["-m", "hilum", COMMAND, "serve", "--idle-minutes", str(idle_minutes)]
+    words = ["-m", "hilum", COMMAND, _SERVE, "--idle-minutes", str(idle_minutes)]
     return [sys.executable, *words]
 
 

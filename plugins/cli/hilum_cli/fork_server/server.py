@@ -13,22 +13,21 @@ import os
 import select
 import signal
 import socket
-import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
-from hilum.fork_client import ACCEPTED, FORWARDED, GO, describe_interpreter
+from hilum.fork_client import ACCEPTED, FORWARDED, GO
 
-from hilum_cli.fork_server.callers import Caller, CallerRefused, imitate, read_caller
+from hilum_cli.fork_server.callers import Caller, CallerRefused, apply_limits, read_caller
+from hilum_cli.fork_server.requests import REQUEST_TIMEOUT, IncomingRequest
 from hilum_cli.fork_server.stamps import CodeWatch
 from hilum_cli.fork_server.take_over import Request, take_over
 
-MAX_REQUEST = 8 << 20  # bytes; the kernel limits arguments and environment to 6 MB
-PATIENCE = 5.0
-"""Seconds to wait for a request, which clients prepare before they connect."""
-GRACE = 10.0
+MAX_INCOMING = 64
+"""Maximum number of connections without a complete request. The oldest one is closed for a new one."""
+TERM_TIMEOUT = 10.0
 """Seconds for a process to end after its client has gone."""
 STANDBY_DELAY = 0.3
 """Seconds after a start in which no process is forked ahead, which would slow the start down."""
@@ -37,7 +36,6 @@ _READY = b"r"
 _SIZE_BYTES = 4
 _PASSED = 6
 """Descriptors for the process that waits: the client, the pipe to the server, and the request's."""
-_PEER = struct.Struct("iII")
 
 
 class _Running:
@@ -45,14 +43,28 @@ class _Running:
 
     Attributes:
         kill_at: When the process is killed, on the monotonic clock; ``None`` while it has a client.
+        started: The pipe on which the process says that it has taken over; -1 once it has. Until
+            then, the process itself reads from the client.
     """
 
-    def __init__(self, process: int, client: socket.socket) -> None:
+    def __init__(self, process: int, client: socket.socket, started: int) -> None:
         self.process = process
         self.client = client
         self.kill_at: float | None = None
+        self.started = started
 
-    def tell(self, text: str) -> None:
+    def read_started(self) -> None:
+        """Read whether the process has taken over, which waits until it has or ends."""
+        if self.started >= 0 and os.read(self.started, 1):
+            self.close_started()
+
+    def close_started(self) -> None:
+        """Close the pipe on which the process says that it has taken over."""
+        if self.started >= 0:
+            os.close(self.started)
+            self.started = -1
+
+    def send_line(self, text: str) -> None:
         """Send a line to the client, which may be gone."""
         with suppress(OSError):
             self.client.sendall(f"{text}\n".encode())
@@ -102,6 +114,7 @@ class ForkServer:
         self._standby: _Standby | None = None
         self._standby_at = time.monotonic()
         self._running: dict[int, _Running] = {}
+        self._incoming: list[IncomingRequest] = []
         self._used_at = time.monotonic()
         self._signals = {getattr(signal, name) for name in FORWARDED}
         self.is_stale = False
@@ -132,10 +145,14 @@ class ForkServer:
             self._collect()
             self._kill_late()
             for running in [*self._running.values()]:
-                if running.client in readable and running.process in self._running:
+                if running.started in readable:
+                    running.read_started()
+                elif running.client in readable:
                     self._read_client(running)
             if self._listener in readable:
-                request = self._accept([wake, wake_end])
+                self._accept()
+            for incoming in self._receive(readable):
+                request = self._answer(incoming, [wake, wake_end])
                 if request is not None:
                     return request
         signal.set_wakeup_fd(-1)
@@ -146,7 +163,7 @@ class ForkServer:
         self.ended_by = number
         for running in self._running.values():
             running.send_signal(signal.SIGTERM)
-            running.kill_at = time.monotonic() + GRACE
+            running.kill_at = time.monotonic() + TERM_TIMEOUT
 
     def _is_done(self) -> bool:
         if self._running:
@@ -157,19 +174,25 @@ class ForkServer:
 
     def _wait(self, descriptors: list[int]) -> list[Any]:
         """Wait for something to do, and return what is readable."""
-        connected = [each.client for each in self._running.values() if each.kill_at is None]
+        sources: list[Any] = [self._listener, *descriptors]
+        sources += [incoming.client for incoming in self._incoming]
+        for running in self._running.values():
+            if running.started >= 0:
+                sources.append(running.started)
+            elif running.kill_at is None:
+                sources.append(running.client)
         end = self._used_at + self._idle_seconds
         if self._running:
             end = time.monotonic() + 60
         for running in self._running.values():
             if running.kill_at is not None:
                 end = min(end, running.kill_at)
+        for incoming in self._incoming:
+            end = min(end, incoming.discard_at)
         if self._wants_standby():
             end = min(end, self._standby_at)
         seconds = max(0.0, end - time.monotonic())
-        # A server that ends accepts nothing more.
-        listening = [] if self.ended_by else [self._listener]
-        return select.select([*listening, *descriptors, *connected], [], [], seconds)[0]
+        return select.select(sources, [], [], seconds)[0]
 
     def _collect(self) -> None:
         """Report the processes that have ended or stopped."""
@@ -178,25 +201,28 @@ class ForkServer:
             if not process:
                 continue
             if os.WIFSTOPPED(status):
-                running.tell("stopped")
+                running.send_line("stopped")
                 continue
-            if os.WIFSIGNALED(status):
-                running.tell(f"signal {os.WTERMSIG(status)}")
+            running.read_started()
+            if running.started >= 0:
+                running.close_started()  # it has not taken over, and hilum starts as usual
+            elif os.WIFSIGNALED(status):
+                running.send_line(f"signal {os.WTERMSIG(status)}")
             else:
-                running.tell(f"exit {os.WEXITSTATUS(status)}")
+                running.send_line(f"exit {os.WEXITSTATUS(status)}")
             running.client.close()
             del self._running[process]
         if self._standby is not None and os.waitpid(self._standby.process, os.WNOHANG)[0]:
             self._standby.socket.close()
             self._standby = None
-            self._standby_at = time.monotonic() + GRACE
+            self._standby_at = time.monotonic() + TERM_TIMEOUT
 
     def _kill_late(self) -> None:
         now = time.monotonic()
         for running in self._running.values():
             if running.kill_at is not None and running.kill_at <= now:
                 running.send_signal(signal.SIGKILL)
-                running.kill_at = now + GRACE
+                running.kill_at = now + TERM_TIMEOUT
 
     def _read_client(self, running: _Running) -> None:
         """Pass on the signals of a client, or end the process if its client has gone."""
@@ -209,39 +235,72 @@ class ForkServer:
                 running.send_signal(number)
         if not data:
             # The client was killed. Its process ends as if the terminal had been closed.
-            running.kill_at = time.monotonic() + GRACE
+            running.kill_at = time.monotonic() + TERM_TIMEOUT
             running.send_signal(signal.SIGHUP)
             running.send_signal(signal.SIGCONT)
 
-    def _accept(self, inherited: list[int]) -> Request | None:
-        """Accept a connection and fork; return the request in the forked process.
+    def _accept(self) -> None:
+        """Accept a connection, whose request is read when it arrives."""
+        with suppress(OSError):  # the client has gone
+            client, _ = self._listener.accept()
+            self._incoming.append(IncomingRequest(client))
+        if len(self._incoming) > MAX_INCOMING:
+            self._incoming.pop(0).close()
+
+    def _receive(self, readable: list[Any]) -> Iterator[IncomingRequest]:
+        """Read what has arrived, and yield the requests that are complete."""
+        for incoming in [*self._incoming]:
+            is_complete = False
+            is_over = incoming.discard_at <= time.monotonic()
+            if incoming.client in readable:
+                try:
+                    is_complete = incoming.receive()
+                except CallerRefused as refused:
+                    _refuse(incoming.client, refused)
+                    is_over = True
+                except OSError:  # the client has gone
+                    is_over = True
+            if is_complete or is_over:
+                self._incoming.remove(incoming)
+            if is_complete:
+                yield incoming
+            elif is_over:
+                incoming.close()
+
+    def _answer(self, incoming: IncomingRequest, inherited: list[int]) -> Request | None:
+        """Fork for a request; return it in the forked process.
 
         Args:
+            incoming: The request.
             inherited: Descriptors to close in the forked process.
         """
         with ExitStack() as stack:
-            client, _ = self._listener.accept()
-            stack.callback(client.close)
-            client.settimeout(PATIENCE)
+            stack.callback(incoming.close)
+            client = incoming.client
+            client.settimeout(REQUEST_TIMEOUT)
             try:
-                data, descriptors = _receive(client)
-                for descriptor in descriptors:
-                    stack.callback(os.close, descriptor)
-                # Nothing is made of what a process sends that may not connect.
-                caller = read_caller(*_read_peer(client))
-                request = _parse(data, descriptors)
+                # Requests from processes that may not connect are discarded.
+                caller = read_caller(*incoming.read_peer())
+                request = incoming.parse()
                 self._check()
             except CallerRefused as refused:
-                with suppress(OSError):
-                    client.sendall(f"{refused}\n".encode())
+                _refuse(client, refused)
                 return None
-            except OSError:  # the client is gone, or too slow
+            except OSError:  # the client has gone
                 return None
             reading, writing = os.pipe()
-            process = self._hand_over(request, caller, client, writing) or os.fork()
+            process = self._hand_over(request, caller, client, writing)
+            try:
+                process = process or os.fork()
+            except OSError as error:
+                os.close(reading)
+                os.close(writing)
+                reason = f"it cannot create a process ({error.strerror})"
+                _refuse(client, CallerRefused(reason))
+                return None
             if process:
                 os.close(writing)
-                self._watch(process, client, reading, stack)
+                self._watch(process, client, reading)
                 self._standby_at = time.monotonic() + STANDBY_DELAY
                 return None
             # --- the forked process ---
@@ -265,7 +324,13 @@ class ForkServer:
             inherited: Descriptors to close in the forked process.
         """
         ours, theirs = socket.socketpair()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError:  # there are too many processes
+            ours.close()
+            theirs.close()
+            self._standby_at = time.monotonic() + TERM_TIMEOUT
+            return None
         if process:
             theirs.close()
             self._standby = _Standby(process, ours)
@@ -291,7 +356,7 @@ class ForkServer:
             os.set_inheritable(descriptor, False)
         facts, arguments, argv, environment = marshal.loads(b"".join(parts))
         client = socket.socket(fileno=descriptors[0])
-        client.settimeout(PATIENCE)
+        client.settimeout(REQUEST_TIMEOUT)
         request = Request(arguments, argv, environment, descriptors[2:])
         _take_over(request, Caller(*facts), client, descriptors[1], server)
         return request
@@ -308,11 +373,13 @@ class ForkServer:
         data = marshal.dumps((tuple(caller), *request[:3]))
         passed = [client.fileno(), writing, *request.descriptors]
         with standby.socket as connection:
+            connection.settimeout(REQUEST_TIMEOUT)
             try:
                 size = len(data).to_bytes(_SIZE_BYTES, "big")
                 socket.send_fds(connection, [size], passed)
                 connection.sendall(data)
-            except OSError:  # it was killed
+            except OSError:  # it was killed or stopped
+                os.kill(standby.process, signal.SIGKILL)
                 os.waitpid(standby.process, 0)
                 return 0
         return standby.process
@@ -320,8 +387,12 @@ class ForkServer:
     def _leave(self, inherited: list[int]) -> None:
         """Close what belongs to the server, in a forked process."""
         signal.set_wakeup_fd(-1)
-        for each in (self._listener, *(each.client for each in self._running.values())):
-            each.close()
+        self._listener.close()
+        for incoming in self._incoming:
+            incoming.close()
+        for running in self._running.values():
+            running.client.close()
+            running.close_started()
         if self._standby is not None:
             self._standby.socket.close()
         for descriptor in (*inherited, self._lock):
@@ -332,21 +403,17 @@ class ForkServer:
         """End the process that waits."""
         if self._standby is not None:
             self._standby.socket.close()
+            os.kill(self._standby.process, signal.SIGKILL)
             os.waitpid(self._standby.process, 0)
             self._standby = None
 
-    def _watch(self, process: int, client: socket.socket, reading: int, stack: ExitStack) -> None:
-        """Supervise a forked process from when it has taken over."""
+    def _watch(self, process: int, client: socket.socket, reading: int) -> None:
+        """Supervise a forked process."""
         with suppress(OSError):
             os.setpgid(process, process)
-        taken_over = os.read(reading, 1)
-        os.close(reading)
-        if not taken_over:
-            os.waitpid(process, 0)
-            return
         kept = client.dup()
-        kept.settimeout(PATIENCE)
-        self._running[process] = _Running(process, kept)
+        kept.settimeout(REQUEST_TIMEOUT)
+        self._running[process] = _Running(process, kept, reading)
 
     def _check(self) -> None:
         """Check that a forked process would behave like a newly started one.
@@ -354,6 +421,8 @@ class ForkServer:
         Raises:
             CallerRefused: It would not.
         """
+        if self.ended_by:
+            raise CallerRefused("it is ending")
         changed = self._code.find_changed()
         if changed or self.is_stale:
             self.is_stale = True
@@ -382,13 +451,12 @@ def _take_over(
     """
     try:
         os.setpgid(0, 0)
-        imitate(caller)
+        apply_limits(caller)
         client.sendall(ACCEPTED + b"\n")
         if client.recv(1) != GO:
             os._exit(1)
     except CallerRefused as refused:
-        with suppress(OSError):
-            client.sendall(f"{refused}\n".encode())
+        _refuse(client, refused)
         os._exit(1)
     except OSError:
         os._exit(1)
@@ -398,56 +466,7 @@ def _take_over(
     take_over(request, server)
 
 
-def _read_peer(client: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a connection."""
-    data = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    process, user, _ = _PEER.unpack(data)
-    return process, user
-
-
-def _receive(client: socket.socket) -> tuple[bytes, list[int]]:
-    """Return a request with the descriptors that came with it.
-
-    Raises:
-        CallerRefused: The request is not valid.
-        OSError: The client does not send it.
-    """
-    data, descriptors, _flags, _address = socket.recv_fds(client, 1 << 16, 4)
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-    size = int.from_bytes(data[:4], "big")
-    data = data[4:]
-    if size > MAX_REQUEST:
-        raise CallerRefused("the request is too large")
-    pieces = [data]
-    missing = size - len(data)
-    end = time.monotonic() + PATIENCE
-    while missing > 0 and time.monotonic() < end:
-        piece = client.recv(min(missing, 1 << 16))
-        if not piece:
-            break
-        pieces.append(piece)
-        missing -= len(piece)
-    return b"".join(pieces), descriptors
-
-
-def _parse(data: bytes, descriptors: list[int]) -> Request:
-    """Return a request.
-
-    Raises:
-        CallerRefused: It is not valid, or needs another interpreter.
-    """
-    try:
-        interpreter, count, *texts = map(os.fsdecode, data.split(b"\0"))
-        end = int(count)
-        arguments = texts[:end]
-        program = texts[end]
-        environment = dict(text.split("=", 1) for text in texts[end + 1 :])
-    except (ValueError, IndexError):
-        raise CallerRefused("the request is not valid") from None
-    request = Request(arguments, [program], environment, descriptors)
-    if len(descriptors) != 4:
-        raise CallerRefused("the request has no standard streams")
-    if interpreter != describe_interpreter():
-        raise CallerRefused("Python would run with other variables or options")
-    return request
+def _refuse(client: socket.socket, reason: CallerRefused) -> None:
+    """Send a client why its start is not taken over."""
+    with suppress(OSError):
+        client.sendall(f"{reason}\n".encode())

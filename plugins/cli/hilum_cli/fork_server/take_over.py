@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 def take_over(request: Request, server: int) -> None:
-    """Give this process the streams, the folder and the environment of a request.
+    """Apply the streams, the folder and the environment of a request to this process.
 
     Args:
         request: The request.

@@ -23,7 +23,7 @@ from hilum import UsageError, errors, events, make_id
 from hilum_files.journal.journal import Journal
 from hilum_files.journal.records import CHANGED, COMMAND, Change, Record
 from hilum_files.journal.snapshots import SNAPSHOT_ERRORS, Snapshots
-from hilum_files.journal.tree import TreeTooLarge
+from hilum_files.journal.tree import SnapshotTooSlow
 
 if TYPE_CHECKING:
     from hilum import Agent, Session, Tool, ToolCall
@@ -272,7 +272,7 @@ class CommandTracker:
             yield
 
     def note_prompt(self) -> None:
-        """Have the commands of the next run try again after a slow snapshot."""
+        """Allow snapshots again in the next run, after a slow one."""
         if 0 < self._slow_snapshots < MAX_SLOW_SNAPSHOTS:
             self._lasting_problem = ""
 
@@ -288,7 +288,7 @@ class CommandTracker:
             )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):
+            if isinstance(error, SnapshotTooSlow):
                 self._note_slow_snapshot(self._problem)
         else:
             self._slow_snapshots = 0
@@ -348,7 +348,7 @@ class CommandTracker:
                 changes = await trio.to_thread.run_sync(self.snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
                 problem = errors.end_once(f"Its changes are unknown: {error}.")
-                if isinstance(error, TreeTooLarge):
+                if isinstance(error, SnapshotTooSlow):
                     self._note_slow_snapshot(problem)
         record = self._log_changes(running, changes, problem)
         if record.changes:

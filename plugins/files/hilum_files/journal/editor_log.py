@@ -163,7 +163,7 @@ class EditorLog:
             self._unsaved[path] = unsaved
 
     def forget_text(self, path: str) -> None:
-        """Have the next text of a file logged in any case."""
+        """Remove the known text of a file, so that its next text is logged in any case."""
         self._unsaved[path] = _UNKNOWN
 
 
@@ -225,7 +225,7 @@ class LoggedEditor:
         return shown
 
     async def write(self, real: Path, text: str) -> bool:
-        """Have the editor replace the text of a file and save it; return whether it did.
+        """Write a text to a file through the editor, which saves it; return whether it did.
 
         Raises:
             ToolError: The editor does not respond.

@@ -81,7 +81,7 @@ class PartialWalk(TreeWalk):
 
         Raises:
             WalkNeeded: A file has several names, or the limit of the kept content may be exceeded.
-            TreeTooLarge: The check took too long.
+            SnapshotTooSlow: The check took too long.
             StoreError: Contents cannot be stored.
         """
         statuses: dict[str, os.stat_result | None] = {}

@@ -21,9 +21,9 @@ from hilum_files.journal.tree import (
     Difference,
     HilumPaths,
     SnapshotLimits,
+    SnapshotTooSlow,
     Tree,
     TreeEntry,
-    TreeTooLarge,
     TreeWalk,
     find_differences,
     find_hilum_paths,
@@ -31,7 +31,7 @@ from hilum_files.journal.tree import (
     make_stamp,
 )
 
-SNAPSHOT_ERRORS = (TreeTooLarge, HilumError, OSError)
+SNAPSHOT_ERRORS = (SnapshotTooSlow, HilumError, OSError)
 # Named paths up to which the whole tree is not walked, in addition to a tenth of the tree.
 _MAX_NAMED = 1_000
 # Named paths that are compared without a thread.
@@ -99,7 +99,7 @@ class Snapshots:
             save: Whether to write the snapshot to disk.
 
         Raises:
-            TreeTooLarge: The snapshot takes too long.
+            SnapshotTooSlow: The snapshot takes too long.
             HilumError: Contents cannot be stored, or another session holds the lock.
         """
         # While the lock is held, no session is in the middle of a change.

@@ -154,7 +154,7 @@ def is_empty(path: str, status: os.stat_result) -> bool:
         return False
 
 
-class TreeTooLarge(Exception):
+class SnapshotTooSlow(Exception):
     """Raised if the tree cannot be walked within the time limit."""
 
 
@@ -244,7 +244,7 @@ class TreeWalk:
         """Walk over all folders, then read new and changed files.
 
         Raises:
-            TreeTooLarge: The walk took too long.
+            SnapshotTooSlow: The walk took too long.
             StoreError: Contents cannot be stored.
         """
         self._walk([""])
@@ -256,7 +256,7 @@ class TreeWalk:
         while folders:
             self._check_cancelled()
             if time.monotonic() > self._deadline:
-                raise TreeTooLarge(
+                raise SnapshotTooSlow(
                     f"a snapshot of the workspace took longer than {self._limits.seconds:g} seconds"
                 )
             prefix = folders.pop()

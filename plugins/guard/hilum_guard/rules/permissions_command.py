@@ -61,6 +61,18 @@ def main(argv: list[str]) -> int:
         The exit code (see ``exits``).
     """
     check_text(argv)
+    # `parse_args` would reject an option between the action and the rule.
+    options = _make_parser().parse_intermixed_args(argv)
+    folder = Path(check_folder(options.folder))
+    _check_options(options)
+    if options.action == "list":
+        return _list(options, folder)
+    if options.action == "test":
+        return _test(options, folder)
+    return _change(options, folder)
+
+
+def _make_parser() -> Parser:
     parser = Parser("hilum permissions", "Show, change and test the rules for tool calls.", EPILOG)
     add = parser.add_argument
     add(
@@ -100,9 +112,15 @@ def main(argv: list[str]) -> int:
         help="for test: assume this policy",
     )
     add("--json", action="store_true", help="for list and test: print JSON")
-    # `parse_args` would reject an option between the action and the rule.
-    options = parser.parse_intermixed_args(argv)
-    folder = Path(check_folder(options.folder))
+    return parser
+
+
+def _check_options(options: Namespace) -> None:
+    """Check that options fit together.
+
+    Raises:
+        UsageError: They do not.
+    """
     if options.workspace and options.session:
         hint = (
             "A rule applies to a folder or to a kind of session; a project's own"
@@ -111,16 +129,11 @@ def main(argv: list[str]) -> int:
         raise UsageError(
             "--workspace and --session exclude each other.", code=E_BAD_ARGS, hint=hint
         )
-    if options.action == "list":
-        return _list(options, folder)
-    if options.action == "test":
-        return _test(options, folder)
-    if len(options.words) != 1:
+    if options.action not in ("list", "test") and len(options.words) != 1:
         hint = (
             f'Put it in quotes: hilum permissions {options.action} "run_terminal_cmd(git push *)".'
         )
         raise UsageError(f"{options.action} takes exactly one rule.", code=E_BAD_ARGS, hint=hint)
-    return _change(options, folder)
 
 
 def _list(options: Namespace, folder: Path) -> int:

@@ -238,7 +238,7 @@ class Sandbox:
         extra = self.extra_access.get(command.argv, ExtraAccess())
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
-        clean = Command(command.argv, command.cwd, env, looks=command.looks)
+        clean = Command(command.argv, command.cwd, env, read_only=command.read_only)
         # If the sandbox is required, not even an approval lets a command run outside it.
         if not enforced.by or (extra.off and not is_required):
             return clean
@@ -250,7 +250,7 @@ class Sandbox:
             env.setdefault(name, f"{caches}/{folder}")
         # Of several commands that start at once, most share the permissions that were found for one.
         prepared = await self._preparing.run(
-            (command.looks, BACKGROUND in env, enforced, extra),
+            (command.read_only, BACKGROUND in env, enforced, extra),
             partial(trio.to_thread.run_sync, self._prepare, clean, enforced, extra),
         )
         if prepared.command is clean:
@@ -281,7 +281,7 @@ class Sandbox:
         used_secrets = self.find_used_secrets(command.argv, command.cwd)
         policy = self._make_policy(command, enforced, extra, watched, used_secrets)
         self._unwanted.update(policy.unwanted)
-        if not command.looks:
+        if not command.read_only:
             self.protected = policy.protected
         wrapped = self._wrap(command, policy, enforced, extra)
         return PreparedCommand(command, policy, used_secrets, wrapped)
@@ -333,10 +333,10 @@ class Sandbox:
         # command starts.
         if enforced.by == "bubblewrap":
             watched, sentences = self.watch.begin(
-                self._put_masks, closed=closed, writes=not command.looks
+                self._put_masks, closed=closed, writes=not command.read_only
             )
         else:
-            watched, sentences = self.watch.begin(closed=closed, writes=not command.looks)
+            watched, sentences = self.watch.begin(closed=closed, writes=not command.read_only)
         if sentences:
             self.observer.report_undone(sentences)
         if self.watch.unmarked:
@@ -360,7 +360,7 @@ class Sandbox:
         configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         policy = _fit_to(configured, command, extra)
         added = self._find_added_paths()
-        if not command.looks:
+        if not command.read_only:
             self.denied = dict(added.rules)
         hidden = {*policy.hidden, *added.hidden}
         program = ""
@@ -557,7 +557,7 @@ def _fit_to(policy: SandboxPolicy, command: Command, extra: ExtraAccess) -> Sand
     writable = policy.writable
     protected = policy.protected
     shown = tuple(map(os.path.realpath, extra.shown))
-    if command.looks:
+    if command.read_only:
         # A workspace in a temporary folder would not be visible otherwise.
         shown += writable
         # Everything else is read-only anyway.

@@ -71,13 +71,13 @@ class Kind(NamedTuple):
     Attributes:
         cwd: The working directory.
         env: The environment, sorted.
-        looks: Whether the command only looks at the workspace.
+        read_only: Whether the command only reads the workspace.
         streams: How the process is connected.
     """
 
     cwd: str
     env: tuple[tuple[str, str], ...]
-    looks: bool
+    read_only: bool
     streams: Streams
 
 
@@ -204,7 +204,7 @@ class SparePool:
     def _note(self, offer: _Offer, streams: Streams) -> _Demand:
         """Note that a command starts, and return the demand for spares of its kind."""
         command = offer.command
-        kind = Kind(command.cwd, tuple(sorted(command.env.items())), command.looks, streams)
+        kind = Kind(command.cwd, tuple(sorted(command.env.items())), command.read_only, streams)
         demand = self._demands.pop(kind, None) or _Demand(offer.template)
         self._demands[kind] = demand  # the most recently used kind is the last
         demand.template = offer.template
@@ -219,12 +219,12 @@ class SparePool:
         return demand
 
     def _delay_building(self, seconds: float) -> None:
-        """Have missing spares built after some seconds."""
+        """Set the time at which missing spares are built."""
         self._build_at = trio.current_time() + seconds
         self._woken.set()
 
     def _discard_idle(self, demand: _Demand) -> None:
-        """Have all spares of a kind ended."""
+        """Remove all spares of a kind, which then end."""
         while demand.idle:
             found = demand.idle.pop()
             found.wait.cancel()

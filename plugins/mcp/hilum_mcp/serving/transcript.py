@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hilum.command import make_code_block
 from hilum.events import ApprovalAnswered, CallDone, Compacted, ModelAnswered, RunEnded, RunStarted
 
 from hilum_mcp.serving.client_model import MODEL
@@ -92,15 +92,8 @@ def _format_call(event: CallDone, arguments: str, agent: str) -> str:
         left_out = len(text) - MAX_RESULT
         text = f"{text[:MAX_RESULT]}\n… {left_out} more characters"
     title = f"**{result.name}**{agent} · {result.code or 'ok'}"
-    return f"{title}\n\n{_fence(arguments, 'json')}\n\n{_fence(text)}"
+    return f"{title}\n\n{make_code_block(arguments, 'json')}\n\n{make_code_block(text)}"
 
 
 def _words(state: str) -> str:
     return state.replace("_", " ")
-
-
-def _fence(text: str, language: str = "") -> str:
-    """Return a text in a code block that the text itself cannot close."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    ticks = "`" * max(3, longest + 1)
-    return f"{ticks}{language}\n{text}\n{ticks}"

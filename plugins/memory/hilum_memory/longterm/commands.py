@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from hilum import HilumError, UsageError, errors
-from hilum.command import Parser, discard_typed, say, say_json
+from hilum.command import Parser, discard_typed, insert_list, say, say_json
 from hilum.settings import load
 
 from hilum_memory.longterm.memories import Memories
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         The exit code.
     """
     try:
-        options = make_parser().parse_args(_insert_list(argv))
+        options = make_parser().parse_args(insert_list(argv))
     except SystemExit as error:  # --help
         return int(error.code or 0)
     # Resolve links, because sessions also store the resolved path of the workspace.
@@ -62,14 +62,6 @@ def main(argv: Sequence[str]) -> int:
         return error.exit_code
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
-
-
-def _insert_list(argv: Sequence[str]) -> list[str]:
-    """Return the arguments, with ``list`` added if they contain no command."""
-    is_option = not argv or argv[0].startswith("-")
-    if is_option and argv[:1] not in (["-h"], ["--help"]):
-        return ["list", *argv]
-    return [*argv]
 
 
 def make_parser() -> Parser:
