@@ -149,7 +149,9 @@ _FACT = re.compile(
     r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"
     r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b"
     # "We looked for the bug; `eval()` is not it."
-    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either|(?:the|a|an|our|to) \w+)\W*$)"
+    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either"
+    r"|(?:the|a|an|our) (?:answer|bottleneck|bug|case|cause|culprit|fix|issue|one|place|point|problem"
+    r"|reason|solution|source))\W*$)"
 )
 
 
