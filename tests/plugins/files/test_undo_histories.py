@@ -1,6 +1,9 @@
 """Undo and redo in any order: what the records say is what the files hold."""
 
 import random
+import sys
+from collections.abc import Callable
+from functools import partial
 
 import hilum_files
 import hilum_shell
@@ -292,3 +295,43 @@ async def test_a_file_that_appears_during_an_undo_keeps_its_folder(monkeypatch) 
         assert [step.path for step in plan.steps] == ["g/x"]
         assert [step.path for step in plan.kept] == ["g"]
         assert (folder / "mine").read_text() == "mine"
+
+
+def count_lines(work: Callable[[], object]) -> int:
+    """Return how many lines of the journal run during some work."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if "hilum_files" not in frame.f_code.co_filename:
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+async def test_the_plan_for_three_times_as_many_files_takes_three_times_as_long() -> None:
+    """Of an undo, of its redo, and of another undo; nothing goes over all files for each file."""
+    counts: list[list[int]] = []
+    for number in (80, 240):
+        files = {f"{name}.txt": "one\n" for name in range(number)}
+        async with open_bench(hilum_files, hilum_shell, approve="auto", files=files) as bench:
+            changes = changes_of(bench)
+            bench.model.next(
+                use("run_terminal_cmd", command="sed -i s/one/two/ *.txt"), say("Done.")
+            )
+            await bench.run("Work.")
+            journal = changes._update()
+            counts.append([])
+            for scope in ("run", "undo", "run"):
+                counts[-1].append(count_lines(partial(journal.plan, scope)))
+                await changes.undo(scope)
+    for few, many in zip(*counts, strict=True):
+        assert few < many < 3.2 * few, counts

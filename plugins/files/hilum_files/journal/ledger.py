@@ -71,6 +71,10 @@ class Ledger:
         self.news: list[Record] = []
         self.shown: dict[str, dict[str, str]] = {}
         self.origins = OriginTracker()
+        # These are computed at first use: an undo of thousands of files looks up each path.
+        self._entries: dict[str, list[Entry]] | None = None
+        self._undone_at: dict[str, set[str]] | None = None
+        self._paths_undone_by: dict[str, dict[str, frozenset[str]]] = {}
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -136,6 +140,9 @@ class Ledger:
                 self._apply_changed(record)
 
     def _apply_changed(self, record: Record) -> None:
+        self._entries = None
+        self._undone_at = None
+        self._paths_undone_by.pop(record.id, None)
         self.open.pop(record.id, None)
         self.commands.pop((record.agent, record.call), None)
         self._started.discard((record.agent, record.call))
@@ -201,20 +208,28 @@ class Ledger:
         for target, target_paths in self._targets(name):
             self._mark_undone(undone, target, target_paths & paths)
 
-    def _targets(self, name: str) -> list[tuple[str, set[str]]]:
+    def _targets(self, name: str) -> Iterable[tuple[str, frozenset[str]]]:
         """Return the records that an undo reverted, each with its paths.
 
-        The list is empty for a record that is not an undo.
+        There are none for a record that is not an undo.
         """
         record = self.undos.get(name)
         if record is None:
-            return []
-        return [(target, set(paths)) for target, paths in record.undoes.items()]
+            return ()
+        found = self._paths_undone_by.get(name)
+        if found is None:
+            found = {target: frozenset(paths) for target, paths in record.undoes.items()}
+            self._paths_undone_by[name] = found
+        return found.items()
 
     def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
         """Return the records that will be undone at a path after an undo of the given records."""
+        if self._undone_at is None:
+            self._undone_at = {}
+            for name, changed in self.undone:
+                self._undone_at.setdefault(changed, set()).add(name)
         # A copy is used, because the state itself must not change.
-        undone = {pair for pair in self.undone if pair[1] == path}
+        undone = {(name, path) for name in self._undone_at.get(path, ())}
         for name in names:
             self._mark_undone(undone, name, {path})
         return {name for name, _ in undone}
@@ -228,12 +243,11 @@ class Ledger:
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
         """Return whether no other change in effect follows the selected changes to a path."""
         selected = {record.id for record in records}
-        for record in reversed(self.records.values()):
-            if not record.changes_path(path):
-                continue
-            if record.id in selected:
+        for entry in reversed(self.entries(path)):
+            if entry.record in selected:
                 return True
-            if not record.is_undo and (record.id, path) not in self.undone:
+            is_undo = self.records[entry.record].is_undo
+            if not is_undo and (entry.record, path) not in self.undone:
                 return False
         return True
 
@@ -241,16 +255,12 @@ class Ledger:
 
     def entries(self, path: str) -> list[Entry]:
         """Return all changes to a path, oldest first."""
-        return self._entries({path})[path]
-
-    def _entries(self, paths: Iterable[str]) -> dict[str, list[Entry]]:
-        """Return all changes to each path, oldest first."""
-        entries: dict[str, list[Entry]] = {path: [] for path in paths}
-        for record in self.records.values():
-            for change in record.changes:
-                if change.path in entries:
-                    entries[change.path].append(Entry(record.id, change))
-        return entries
+        if self._entries is None:
+            self._entries = {}
+            for record in self.records.values():
+                for change in record.changes:
+                    self._entries.setdefault(change.path, []).append(Entry(record.id, change))
+        return self._entries.get(path, [])
 
     def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
         """Join the selected changes to each path into as few as possible, oldest first.
@@ -270,18 +280,18 @@ class Ledger:
             for change in record.changes:
                 selected.setdefault(change.path, set()).add(record.id)
         composed: dict[str, list[Change]] = {}
-        for path, entries in self._entries(selected).items():
-            names = selected[path]
-            composed[path] = join_changes(entries, names, self._undos_in_effect(path, names))
+        for path, names in selected.items():
+            undos = self._undos_in_effect(path, names)
+            composed[path] = join_changes(self.entries(path), names, undos)
         return composed
 
     def _undos_in_effect(self, path: str, selected: set[str]) -> dict[str, set[str]]:
         """Return the unselected undos in effect at a path, each with the records it undid."""
         undos: dict[str, set[str]] = {}
-        for name, record in self.undos.items():
+        for name in self.undos:
             if name in selected or (name, path) in self.undone:
                 continue
-            targets = {target for target, paths in record.undoes.items() if path in paths}
+            targets = {target for target, paths in self._targets(name) if path in paths}
             if targets:
                 undos[name] = targets
         return undos

@@ -105,10 +105,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the record is an undo."""
         return self.tool == "undo"
 
-    def changes_path(self, path: str) -> bool:
-        """Return whether one of the changes is at a path, given in spelled form."""
-        return any(change.path == path for change in self.changes)
-
     def to_event(self, name: str) -> events.PluginEvent:
         """Return the event for this record."""
         data: dict[str, Any] = msgspec.to_builtins(self)

@@ -86,12 +86,12 @@ def make_plan(
     """
     composed = ledger.compose(records)
     planner = _Planner(workspace, store, ledger, records, shared, include_shared, merge, composed)
-    by_path: dict[str, list[Change]] = {}
+    by_path: dict[str, list[tuple[Record, Change]]] = {}
     for record in records:
         for change in record.changes:
-            by_path.setdefault(change.path, []).append(change)
-    for path, changes in sorted(by_path.items()):
-        planner.plan_path(path, changes)
+            by_path.setdefault(change.path, []).append((record, change))
+    for path in sorted(by_path):
+        planner.plan_path(path, by_path[path])
     return planner.plan()
 
 
@@ -138,24 +138,25 @@ class _Planner:
     def _is_undone(self, path: str) -> bool:
         return path not in self._conflicts and path not in self._unchanged
 
-    def plan_path(self, path: str, changes: Sequence[Change]) -> None:
+    def plan_path(self, path: str, made: Sequence[tuple[Record, Change]]) -> None:
         """Plan the undo at one path.
 
         Args:
             path: The path.
-            changes: The changes to undo at this path.
+            made: The changes to undo at this path, oldest first, each with its record.
         """
+        changes = [change for _, change in made]
         kinds = _kinds_of(changes)
         if "skipped" in kinds:
             self._left.append(path)
             return
-        records = [record for record in self._records if record.changes_path(path)]
+        records = list({record.id: record for record, _ in made}.values())
         others = self._shared.during(path, [record.id for record in records])
         if others.doubtful and not self._claim(path, others.doubtful):
             return
         try:
             now = self._read(path)
-            target, was_merged = self._find_target(path, now, records)
+            target, was_merged = self._find_target(path, now, records, changes)
         except Conflict as conflict:
             self._note_conflict(path, conflict, others.changes)
             return
@@ -279,7 +280,11 @@ class _Planner:
     # --- the target -------------------------------------------------------------------------------
 
     def _find_target(
-        self, path: str, now: Node | None, records: Sequence[Record]
+        self,
+        path: str,
+        now: Node | None,
+        records: Sequence[Record],
+        changes: Sequence[Change],
     ) -> tuple[Node | None, bool]:
         """Return the target state of a path, and whether later changes were merged into it.
 
@@ -290,9 +295,6 @@ class _Planner:
         Raises:
             Conflict: The path cannot be restored.
         """
-        changes: list[Change] = []
-        for record in records:
-            changes += [change for change in record.changes if change.path == path]
         is_redo = all(record.is_undo for record in records)
         if is_redo and len(changes) == 1 and changes[0].after == now:
             self._check_kept(changes[0].before)
