@@ -77,6 +77,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "Run the required command first, as a call of its own, until it succeeds.",
     ),
     (
+        "run_the_required_command_first_then_this_call",
+        "Run the required command first, as a call of its own; then this call is allowed.",
+    ),
+    (
         "the_settings_of_another_agent",
         "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
     ),

@@ -44,6 +44,7 @@ export const PHRASES = [
   ['make_the_change_that_belongs_to_it_first', '请先完成与其相关的更改。'],
   ['read_that_file_first_then_this_call', '请先读取该文件；之后即可执行此调用。'],
   ['run_the_required_command_first_as_a', '请先单独运行所需的命令，直到它成功。'],
+  ['run_the_required_command_first_then_this_call', '请先单独运行所需的命令；之后即可执行此调用。'],
   ['the_settings_of_another_agent', '{agent} 的设置可能禁止它，而 hilum 无法完全读取这些设置：{rule}（{source}）。'],
   ['a_user_rule_denies_it', '用户规则禁止它：{rule}（{source}）。'],
   ['a_user_rule_may_deny_it_run', '用户规则可能禁止它：{rule}（{source}）；{why}。请直接运行该命令。'],
