@@ -45,6 +45,8 @@ class Offer(msgspec.Struct, frozen=True):
             and raises ``UsageError`` if it cannot store it.
         danger: Why the entry must be accepted alone and not together with others; empty if it may.
         line: The line number of the entry; 0 if unknown.
+        details: All that is stored, which is shown before a dangerous entry is accepted. It may
+            contain keys.
     """
 
     text: str
@@ -52,6 +54,7 @@ class Offer(msgspec.Struct, frozen=True):
     take: Callable[[bool], str]
     danger: str = ""
     line: int = 0
+    details: tuple[str, ...] = ()
 
 
 class ForeignFile(msgspec.Struct, frozen=True):

@@ -93,10 +93,10 @@ class Found(NamedTuple):
 class Done(CallHistory):
     """A session in which every required command has run, and every such file was read."""
 
-    def has_succeeded(self, commands: object) -> bool:
-        return True
+    def must_wait(self, constraint: object, facts: object) -> bool:
+        return False
 
-    def has_run(self, commands: object) -> bool:
+    def has_run(self, commands: object, root: object) -> bool:
         return True
 
     def has_read(self, needed: object, root: object) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hilum_checks.model import Check, Compiled
     from hilum_checks.sandbox_paths import find_protected_paths
     from hilum_checks.verdicts import (
+        describe_creation,
         describe_rewrite,
         judge,
         judge_call,
@@ -29,6 +30,7 @@ __all__ = [
     "check_context",
     "compile_lines",
     "compile_rule",
+    "describe_creation",
     "describe_due",
     "describe_rewrite",
     "find_due",
@@ -51,6 +53,7 @@ _MODULES = {
     "check_context": "answers",
     "compile_lines": "compiling",
     "compile_rule": "compiling",
+    "describe_creation": "verdicts",
     "describe_due": "answers",
     "describe_rewrite": "verdicts",
     "find_due": "answers",

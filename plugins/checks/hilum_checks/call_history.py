@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum_guard import FileAccess
+from hilum_guard import FileAccess, is_tracked
 
-from hilum_checks import command_matcher
+from hilum_checks import call_steps, command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
@@ -24,43 +23,8 @@ MAX_REMEMBERED = 200
 MAX_READS = 5_000
 """Maximum number of files that were read to remember."""
 _NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
-# Options with which a program does not do its work.
-_IDLE = re.compile(r"--help|-h|--version|-V|--dry-run|--collect-only|--co")
-# The same for single programs; elsewhere, `-n` is often a number.
-_IDLE_SHELL = re.compile(r"-n|--help|--version")
-_IDLE_OF = {
-    **dict.fromkeys("sh bash dash zsh ksh".split(), _IDLE_SHELL),
-    "cargo": re.compile(rf"{_IDLE.pattern}|--no-run|--list"),
-    # `-V` lists what happens, and does it.
-    "ctest": re.compile(r"--help.*|-h|--version|-N|--show-only.*|--print-labels"),
-    "git": re.compile(r"--help|-h|--version|--dry-run|-n"),
-    "go": re.compile(rf"{_IDLE.pattern}|-n|-list(?:=.*)?"),
-    "gradle": re.compile(rf"{_IDLE.pattern}|-m"),
-    "jest": re.compile(rf"{_IDLE.pattern}|--listTests"),
-    "just": re.compile(rf"{_IDLE.pattern}|-n|-l|--list|-s|--show|--summary|--evaluate"),
-    "ninja": re.compile(rf"{_IDLE.pattern}|-n|-t"),
-    "pytest": re.compile(
-        rf"{_IDLE.pattern}|--collectonly|--fixtures|--markers|--setup-(?:plan|only)"
-    ),
-    "rake": re.compile(rf"{_IDLE.pattern}|-n|-T|--tasks|-P|-D"),
-    "rsync": re.compile(rf"{_IDLE.pattern}|-n"),
-    "scons": re.compile(rf"{_IDLE.pattern}|-n"),
-    "task": re.compile(rf"{_IDLE.pattern}|-n|--dry|-l|--list|--summary"),
-    "tox": re.compile(rf"{_IDLE.pattern}|-n|--notest|-l|--listenvs"),
-}
-# Words of `make` with which it runs the recipes of the project, and reports their failure.
-_MAKE_WORKS = re.compile(
-    r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
-)
-# Commands that end the shell, or change what the name of a later command means.
-_CHANGES_SHELL = re.compile(
-    r"(?:exit|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly|hash|enable"
-    r"|set|shopt|source|\.|eval|function|builtin|unset|test|\[|false|ln|\w+=)(?:\s|$|\S*=)"
-)
-# Programs that run a command for each of some words, perhaps for none.
-_REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
-_REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
-_RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
+_STEPS = 1_000_000
+"""The distance between the places of two calls in the order of all that a session does."""
 
 
 class CallHistory:
@@ -70,7 +34,8 @@ class CallHistory:
         given: Files whose text is in the prompt, so that they need not be read.
 
     Attributes:
-        last_write: The number of the call that has written a file last; 0 if none has.
+        last_write: The place of the last write in the order of all that the session has done; 0 if
+            there was none.
     """
 
     def __init__(self, given: Iterable[Path] = ()) -> None:
@@ -79,9 +44,12 @@ class CallHistory:
         self._calls = 0
         self._answered = 0
         self._succeeded: list[tuple[int, CommandFacts]] = []
-        # The number of the last call that wrote, for each write.
+        # The places of the commands, which increase; those of the last writes of each kind.
         self._writes: dict[FileAccess, int] = {}
         self._reads: dict[FileAccess, None] = {}
+        # Where the writes are that a call does not name, and the calls that only check the project.
+        self._begins: dict[str, int] = {}
+        self._checking: set[str] = set()
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -100,23 +68,51 @@ class CallHistory:
         if tool.risk == "read":
             return
         self._calls += 1
+        begin = self._calls * _STEPS
+        self._begins[result.call_id] = begin
         # A call that failed may have written a part, so it counts as well, unless it never began.
         if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
-            self._add_writes(facts.accesses)
-        if tool.risk != "execute":
+            self._add_writes(facts.accesses, begin)
+        if tool.risk != "execute" or result.code in _NOT_BEGUN:
             return
-        written = list(_find_writes(facts))
-        if written:
-            self._add_writes(written)
-        elif result.data.get("exit_code") == 0:
-            self._succeeded += [(self._calls, command) for command in _find_proven(facts)]
+        for place, access in call_steps.find_writes(facts):
+            self._add_writes([access], begin + place)
+        unseen = call_steps.find_unseen(facts)
+        # What a program has written is known after the call, but not which of its commands did it.
+        self._begins[result.call_id] = begin + max(unseen, default=0)
+        if call_steps.only_checks(facts):
+            self._checking.add(result.call_id)
+        is_done = "exit_code" in result.data
+        if unseen and not is_done and not result.code:
+            # A command in the background may write at any time.
+            self.last_write = max(self.last_write, begin)
+        if result.data.get("exit_code") == 0:
+            proven = call_steps.find_proven(facts)
+            self._succeeded += [(begin + place, command) for place, command in proven]
             del self._succeeded[:-MAX_REMEMBERED]
 
-    def _add_writes(self, accesses: Iterable[FileAccess]) -> None:
-        self.last_write = self._calls
+    def add_changes(self, call_id: str, paths: Sequence[str], root: Path) -> None:
+        """Add the files that a call has changed, which its arguments need not name. Blocks.
+
+        Args:
+            call_id: The id of the call.
+            paths: The paths, relative to the root of the workspace.
+            root: The root of the workspace.
+        """
+        if call_id in self._checking:
+            # Reports and caches of the tests are no change of the project.
+            paths = [path for path in paths if is_tracked(str(root / path), str(root))]
+        if not paths:
+            return
+        place = self._begins.get(call_id, self._calls * _STEPS + _STEPS - 1)
+        cwds = (str(root),)
+        self._add_writes([FileAccess("write", path, cwds=cwds) for path in paths], place)
+
+    def _add_writes(self, accesses: Iterable[FileAccess], place: int) -> None:
+        self.last_write = max(self.last_write, place)
         for access in accesses:
             if access.kind not in ("read", "any"):
-                self._writes[access] = self._calls
+                self._writes[access] = max(self._writes.get(access, 0), place)
 
     def _add_reads(self, accesses: Iterable[FileAccess]) -> None:
         for access in accesses:
@@ -142,17 +138,86 @@ class CallHistory:
         matcher = PathMatcher(root)
         return any(matcher.match(needed, access) == "yes" for access in self._reads)
 
-    def has_succeeded(self, commands: Commands) -> bool:
-        """Return whether one of the commands has succeeded since the last write."""
-        return self._find_last(commands) > self.last_write
+    def has_succeeded(self, commands: Commands, root: Path) -> bool:
+        """Return whether one of the commands has succeeded since the last write. Blocks.
 
-    def has_run(self, commands: Commands) -> bool:
-        """Return whether one of the commands has succeeded in this session."""
-        return self._find_last(commands) > 0
+        Args:
+            commands: The commands.
+            root: The root of the workspace.
+        """
+        last = self._find_last(commands, root)
+        return last > 0 and last >= self.last_write
+
+    def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
+        """Return whether a call runs a command before something that must be done first. Blocks.
+
+        Args:
+            constraint: The commands that must wait, and what must be done first.
+            facts: The call.
+        """
+        waiting = constraint.before
+        if waiting is None:
+            return False
+        found: list[tuple[int, CommandFacts | None]] = [
+            (2 * index, command)
+            for index, command in enumerate(facts.commands)
+            if command_matcher.match_command(waiting, command)
+        ]
+        # What a tool or a recipe does comes last.
+        found = found or [(2 * len(facts.commands) + 1, None)]
+        return any(self._waits_at(constraint, facts, place, each) for place, each in found)
+
+    def _waits_at(
+        self,
+        constraint: Preceded | Accompanied,
+        facts: CallFacts,
+        place: int,
+        command: CommandFacts | None,
+    ) -> bool:
+        """Return whether something must be done before a command of a call."""
+        root = facts.matcher.root
+        changed = constraint.changed
+        matcher = PathMatcher(root)
+        steps = [step for step in call_steps.find_writes(facts) if step.place < place]
+        if isinstance(constraint, Accompanied):
+            begin = self._find_last(constraint.before, root) if constraint.before else 0
+            inner = [step.access for step in steps]
+            return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
+        writes = [
+            step.place
+            for step in steps
+            if changed is None or _covers(matcher, changed, step.access)
+        ]
+        if changed is None:
+            writes += [each for each in call_steps.find_unseen(facts) if each < place]
+        last = max(writes, default=-1)
+        done = [
+            each
+            for each, earlier in call_steps.find_proven(facts, command)
+            if command is not None
+            and each < place
+            and call_steps.is_needed(constraint.needed, earlier, root)
+        ]
+        if done:
+            return max(done) < last
+        if last >= 0:
+            return True
+        if changed is not None:
+            return self.is_due(constraint, root)
+        return not self.has_succeeded(constraint.needed, root)
+
+    def has_run(self, commands: Commands, root: Path) -> bool:
+        """Return whether one of the commands has succeeded in this session. Blocks.
+
+        Args:
+            commands: The commands.
+            root: The root of the workspace.
+        """
+        return self._find_last(commands, root) > 0
 
     def note_answer(self) -> None:
         """Note that an agent has given its final answer, with which a piece of work ends."""
-        self._answered = self._calls
+        self._answered = self._calls * _STEPS + _STEPS - 1
 
     def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
         """Return whether something must still be done, because files have changed. Blocks.
@@ -167,29 +232,42 @@ class CallHistory:
             # A piece of work ends with a final answer, or with the command, such as a commit.
             begin = self._answered
             if constraint.before is not None:
-                begin = self._find_last(constraint.before)
+                begin = self._find_last(constraint.before, root)
             return self._lacks_change(constraint.needed, changed, matcher, begin)
-        last = self._find_last(constraint.needed)
+        last = self._find_last(constraint.needed, root)
         if changed is None:
             return self.last_write > last
-        newer = [access for access, number in self._writes.items() if number > last]
+        newer = [access for access, place in self._writes.items() if place > last]
         return any(_covers(matcher, changed, access) for access in newer)
 
     def _lacks_change(
-        self, needed: Paths, changed: Paths | None, matcher: PathMatcher, begin: int
+        self,
+        needed: Paths,
+        changed: Paths | None,
+        matcher: PathMatcher,
+        begin: int,
+        inner: Iterable[FileAccess] = (),
     ) -> bool:
-        """Return whether files have changed since a call, but none of those needed."""
-        newer = [access for access, number in self._writes.items() if number > begin]
+        """Return whether files have changed since a command, but none of those needed.
+
+        Args:
+            needed: The files of which one must have changed.
+            changed: The files whose change makes that necessary; ``None`` for all files.
+            matcher: The matcher for paths.
+            begin: The place of the command.
+            inner: Writes of a call that has not begun.
+        """
+        newer = [access for access, place in self._writes.items() if place > begin]
+        newer += inner
         if any(_covers(matcher, needed, access) for access in newer):
             return False
         return any(changed is None or _covers(matcher, changed, access) for access in newer)
 
-    def _find_last(self, commands: Commands) -> int:
-        """Return the number of the last call in which one of the commands has succeeded."""
-        for number, command in reversed(self._succeeded):
-            is_meant = command_matcher.match_command(commands, command) == "yes"
-            if is_meant and _does_its_work(command, commands):
-                return number
+    def _find_last(self, commands: Commands, root: Path) -> int:
+        """Return the place at which one of the commands has succeeded last; 0 if none has."""
+        for place, command in reversed(self._succeeded):
+            if call_steps.is_needed(commands, command, root):
+                return place
         return 0
 
 
@@ -198,61 +276,3 @@ def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
     # The file exists now, so that a write of a new file would look like a change.
     actions: frozenset[Action] = WRITES
     return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
-
-
-def _find_writes(facts: CallFacts) -> Iterator[FileAccess]:
-    """Yield the certain writes of a command to files of the workspace."""
-    root = str(facts.matcher.root)
-    for access in facts.accesses:
-        if access.kind not in ("read", "any"):
-            folder = (access.cwds[0] if access.cwds else "") or root
-            if str(Path(folder, access.path)).startswith(f"{root}/"):
-                yield access
-
-
-def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:
-    """Yield the commands that certainly ran and succeeded if the call's exit code is 0.
-
-    These are the parts of ``A && B``: not what a substitution, a shell text or code runs, and
-    nothing after a command that ends the shell or changes what a name runs.
-    """
-    for text in facts.command_texts:
-        text = _REDIRECTION.sub("", text).strip()
-        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.replace("&&", "")):
-            continue
-        parts = [part.strip() for part in text.split("&&")]
-        if any(_CHANGES_SHELL.match(part) for part in parts):
-            continue
-        for command in facts.commands:
-            if any(_is_part(command, part) for part in parts):
-                yield command
-
-
-def _is_part(command: CommandFacts, part: str) -> bool:
-    """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``."""
-    if command.command.assigned or command.command.wrapper or command.effects.code:
-        return False
-    if command.effects.program in _REPEATERS:
-        return False
-    source = _REDIRECTION.sub("", command.source).strip()
-    if not part.endswith(source):
-        return False
-    runner = part.removesuffix(source).strip()
-    return not runner or ("=" not in runner and _RUNNER.match(runner) is not None)
-
-
-def _does_its_work(command: CommandFacts, needed: Commands) -> bool:
-    """Return whether a command has no option with which its program only pretends to work.
-
-    Args:
-        command: The command.
-        needed: The commands that are required; an option in them is the work.
-    """
-    named = {word for pattern in needed.patterns for word in pattern}
-    arguments = [word for word in command.words[1:] if word not in named]
-    idle = _IDLE_OF.get(command.effects.program, _IDLE)
-    if any(idle.fullmatch(word) for word in arguments):
-        return False
-    if command.effects.program not in ("make", "gmake"):
-        return True
-    return all(_MAKE_WORKS.fullmatch(word) for word in arguments)

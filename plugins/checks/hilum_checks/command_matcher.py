@@ -91,6 +91,9 @@ def _passes_options(pattern: Words, passed: Words | None) -> bool:
     """
     if passed is None:
         return True
+    if pattern[:2] == ("git", "switch"):
+        pattern = _shorten_switch(pattern)
+        passed = _shorten_switch((*pattern[:2], *passed))
     return all(_has_option(option, (pattern[0], *passed)) for option in _list_options(pattern))
 
 
@@ -156,7 +159,7 @@ def _matches_alone(constraint: Commands, words: Words) -> bool:
 def _plain_words(command: CommandFacts) -> Words:
     """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
-        return _join_force(git_words(command.words))
+        return _shorten_switch(_join_force(git_words(command.words)))
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
     versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
     return (versioned[1], *command.words[1:]) if versioned else command.words
@@ -167,6 +170,25 @@ def _join_force(words: Words) -> Words:
     if words[1:2] == ("branch",) and _has_letters("d", words) and _has_letters("f", words):
         return (*words[:2], "-D", *words[2:])
     return words
+
+
+def _shorten_switch(words: Words) -> Words:
+    """Return ``git switch --create=x`` as ``git switch -c x``, which means the same."""
+    if words[:2] != ("git", "switch"):
+        return words
+    short: list[str] = []
+    for word in words:
+        option, _, value = word.partition("=")
+        letter = ""
+        # Git accepts the beginning of an option if only one option begins with it.
+        if len(option) > 3 and "--create".startswith(option):
+            letter = "-c"
+        elif len(option) > 7 and "--force-create".startswith(option):
+            letter = "-C"
+        short.append(letter or word)
+        if letter and value:
+            short.append(value)
+    return tuple(short)
 
 
 def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
@@ -224,6 +246,7 @@ def _match_pattern(
         is_path: Whether the program is given by its path.
     """
     front, pattern = _split_front(pattern)
+    pattern = _shorten_switch(pattern)
     in_front = _fit_front(front, given) if front else "yes"
     if not in_front:
         return ""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 500
 """Maximum number of files to read in a folder that is copied."""
+MAX_MOVES = 5
+"""Maximum number of moves of a folder in one call to follow back."""
 # Programs that pass a text on as it is, and those that may leave out or change parts of it.
 _PASSING = frozenset("cat dd head nl paste pv sort sponge tac tail tee".split())
 _CHANGING = frozenset(
@@ -110,10 +112,36 @@ def _read_sources(facts: CallFacts, paths: Paths, access: FileAccess) -> Iterato
     given = access.source
     for source in (given, given.removesuffix("/*"), os.path.join(folder, given)):
         for cwd in access.cwds:
-            for path in facts.matcher.expand(source, cwd):
+            for path in facts.matcher.expand(_find_before_call(facts, source, cwd), cwd):
                 yield read_text(path)
                 if os.path.isdir(path):
                     yield from _read_folder(facts, paths, access, path)
+
+
+def _find_before_call(facts: CallFacts, source: str, cwd: str | None) -> str:
+    """Return where a file is before a call that first moves or copies its folder."""
+    path = os.path.normpath(os.path.join(cwd or "/", source))
+    if os.path.lexists(path):
+        return source
+    for _ in range(MAX_MOVES):
+        if os.path.lexists(path):
+            return path
+        earlier = next(_find_origins(facts, path), "")
+        if not earlier:
+            break
+        path = earlier
+    return source
+
+
+def _find_origins(facts: CallFacts, path: str) -> Iterator[str]:
+    """Yield where a path was before a move or copy of one of its folders."""
+    for access in facts.accesses:
+        if access.kind != "write" or not access.source or UNKNOWN in access.source:
+            continue
+        base = (access.cwds[0] if access.cwds else None) or "/"
+        for place in _places(access):
+            if path.startswith(f"{place}/"):
+                yield os.path.normpath(os.path.join(base, access.source) + path[len(place) :])
 
 
 def _read_folder(facts: CallFacts, paths: Paths, access: FileAccess, folder: str) -> Iterator[str]:
@@ -139,14 +167,27 @@ def _read_passed(facts: CallFacts, paths: Paths, command: CommandFacts) -> Itera
             return
         certain = certain and is_plain
         read = [access for access in step.effects.files if access.kind == "read"]
+        joined = []
         for access in read:
             # A changed copy of a file that the rule is about is a new version of it.
             if certain or not facts.matcher.match(paths, attrs.evolve(access, kind="write")):
                 for place in _places(access):
-                    yield Copied(read_text(place), certain)
+                    joined.append(read_text(place))
+                    yield Copied(joined[-1], certain)
+        if len(joined) > 1:
+            # `cat a b` joins the last line of one file with the first line of the next.
+            yield Copied("".join(joined), certain)
         if read or step.command.stdin is not None:
             return
         step = step.previous
+
+
+def read_inputs(command: CommandFacts) -> Iterator[str]:
+    """Yield the texts of the files that a command reads, in their order."""
+    for access in dict.fromkeys(command.effects.files):
+        if access.kind == "read" and access.certain:
+            for place in _places(access):
+                yield read_text(place)
 
 
 def _is_git(words: tuple[str, ...], verbs: frozenset[str]) -> bool:

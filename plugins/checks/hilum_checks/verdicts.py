@@ -76,7 +76,8 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Messages: "Write another text.",
     ReadFirst: "Read that file first; then this call is allowed.",
     Accompanied: "Make the change that belongs to it first.",
-    Preceded: "Run the required command first, as a call of its own, until it succeeds.",
+    Preceded: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
+    " this one, with nothing between them that writes files.",
     RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
 
@@ -112,7 +113,7 @@ def judge(
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
         if isinstance(constraint, Preceded | Accompanied):
-            if constraint.before is None or not _must_wait(constraint, history, root):
+            if constraint.before is None or not _must_wait(constraint, history, facts):
                 continue
             kind: type[Any] = type(constraint)
             constraint = constraint.before
@@ -122,7 +123,7 @@ def judge(
             kind = ReadFirst
             constraint = constraint.before
         elif isinstance(constraint, RunFirst):
-            if history is not None and history.has_run(constraint.needed):
+            if history is not None and history.has_run(constraint.needed, root):
                 continue
             kind = RunFirst
             constraint = constraint.before
@@ -155,13 +156,11 @@ def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
     return _NEXT_STEPS[kind]
 
 
-def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
+def _must_wait(
+    constraint: Preceded | Accompanied, history: CallHistory | None, facts: CallFacts
+) -> bool:
     """Return whether something must be done before other commands may run."""
-    if history is None:
-        return True
-    if isinstance(constraint, Accompanied) or constraint.changed is not None:
-        return history.is_due(constraint, root)
-    return not history.has_succeeded(constraint.needed)
+    return history is None or history.must_wait(constraint, facts)
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
@@ -219,6 +218,26 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
         path = facts.matcher.match_found(constraint, access, findings)[1]
         if path:
             return f"it may change or delete {path[:200]}"
+    return ""
+
+
+def describe_creation(patterns: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Return how a call certainly creates one of the files that patterns describe.
+
+    Args:
+        patterns: Patterns as in ``.gitignore``, relative to the workspace.
+        agent: The agent that makes the call.
+        call: The call.
+        tool: The tool.
+
+    Returns:
+        A description, or an empty string if the call creates no such file.
+    """
+    constraint = Paths(tuple(patterns), frozenset(("create",)))
+    facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
+    for fit, access, path in _matching_accesses(constraint, facts):
+        if fit == "yes":
+            return f"{_describe_access(access)} {path[:200]}"
     return ""
 
 

@@ -12,7 +12,7 @@ from hilum_guard import UNKNOWN, FileAccess
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_texts import find_paths, may_write, read_text
-from hilum_checks.command_words import list_texts
+from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches
 from hilum_checks.model import WRITES, Content, Messages, Paths
@@ -103,8 +103,14 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
         (count_matches(expression, read_text(os.path.join(cwd or "/", access.path))) or 0)
         for cwd in access.cwds or (None,)
     )
+    line = _read_last_line(access)
     for text, certain in copied_texts.find_copied(facts, paths, access):
         added = count_matches(expression, text)
+        if line and added is not None:
+            # The text may complete the last line of the file.
+            joined = count_matches(expression, line + text)
+            alone = count_matches(expression, line) or 0
+            added = None if joined is None else max(added, old + joined - added - alone)
         if added is None or added > old:
             if certain:
                 return "yes"
@@ -114,12 +120,31 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
 
 def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
     """Return whether a call adds text that matches an expression to a file."""
+    if facts.command_texts and _joins_pieces(expression, facts, access):
+        return True
     for old, new in _replacements(facts, access):
         added = count_matches(expression, new)
         # An expression that takes too long fails closed.
         if added is None or (added and added > (count_matches(expression, old) or 0)):
             return True
     return False
+
+
+def _joins_pieces(expression: str, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether pieces that commands write one after the other form a forbidden text.
+
+    The first piece may be the last line of the file.
+    """
+    pieces = [_read_last_line(access), *list_outputs(facts.commands)]
+    pieces = [piece for piece in pieces if piece]
+    joined = count_matches(expression, "".join(pieces)) if len(pieces) > 1 else 0
+    return joined is None or joined > sum(count_matches(expression, each) or 0 for each in pieces)
+
+
+def _read_last_line(access: FileAccess) -> str:
+    """Return the last line of a file if no line break ends it, so that text may be added to it."""
+    path = os.path.join((access.cwds[0] if access.cwds else None) or "/", access.path)
+    return read_text(path).rpartition("\n")[2]
 
 
 def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, str]]:

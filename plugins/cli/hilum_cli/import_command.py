@@ -212,8 +212,16 @@ def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
                 yield offer
     for offer in offers:
         # A whole word, because an answer that was meant for the next question must not count.
-        if offer.danger and _read_answer(f"Take over {_describe_offer(offer)}? [yes/N]: ") == "yes":
+        if offer.danger and _read_answer(_ask_in_full(offer)) == "yes":
             yield offer
+
+
+def _ask_in_full(offer: Offer) -> str:
+    """Return the question about a dangerous offer, with all that is taken over."""
+    rows = [f"Take over {_describe_offer(offer)}?", *(f"  {row}" for row in offer.details)]
+    if offer.details:
+        return escape_terminal("\n".join([*rows, "[yes/N]: "]))
+    return f"{rows[0]} [yes/N]: "
 
 
 def _read_answer(question: str) -> str:

@@ -64,6 +64,8 @@ def export_rules(root: Path, target: Target) -> Iterator[ExportedFile | NotExpor
     finder = RulesFinder(find_paths(root, config_folder()))
     texts: list[_RulesText] = []
     for found in finder.find_folder_files(Path(os.path.realpath(root))):
+        if found.dialect == "table":
+            continue  # checks, about which `_CHECK_FILES` says why they are not exported
         source = show_path(Path(os.path.realpath(root)), found.path)
         if found.path.name.casefold() == "claude.local.md":
             yield NotExported(source, "It contains your own rules, which are not committed.")

@@ -669,4 +669,6 @@ def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
 
 
 def _name_source(rule: Rule) -> str:
-    return f"{rule.effect} {rule.shown} ({rule.source})"
+    # Some agents write the effect into the rule.
+    shown = rule.shown.removeprefix(f"{rule.effect} ")
+    return f"{rule.effect} {shown} ({rule.source})"

@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 from hilum import home_folder
+from hilum_guard import find_git_top
 
 from hilum_hooks_claude.hook import EVENTS, TOOL_EVENTS, Hook, Mistake, Source
 from hilum_hooks_claude.paths import LOCAL_SETTINGS, SETTINGS
@@ -84,9 +85,23 @@ def read_files(root: Path) -> list[SettingsFile]:
     """
     found = []
     for path, shown, source in list_paths(root):
-        if os.path.lexists(path):
+        if not os.path.lexists(path):
+            continue
+        # A repository must not make hilum read files outside it through a link.
+        if source != "user" and not _is_inside(path, root):
+            mistake = Mistake(
+                shown, "It is a link that leads out of the project, so it is not read."
+            )
+            found.append(SettingsFile(path, shown, source, mistakes=(mistake,)))
+        else:
             found.append(read_file(path, shown, source))
     return found
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    """Return whether a file is in the repository of a project, after links are resolved."""
+    top = os.path.realpath(find_git_top(os.path.realpath(root)) or root)
+    return os.path.realpath(path).startswith(os.path.join(top, ""))
 
 
 def read_file(path: Path, shown: str, source: Source) -> SettingsFile:
@@ -110,7 +125,7 @@ def _read_text(path: Path) -> str:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a regular file, is too large, or is not UTF-8.
+        ValueError: It is not a regular file, is too large, or is neither UTF-8 nor UTF-16.
     """
     # A pipe would block forever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,7 +135,9 @@ def _read_text(path: Path) -> str:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
-    return data.decode("utf-8-sig")
+    # Editors and shells on Windows write UTF-16 and byte order marks.
+    is_utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return data.decode("utf-16" if is_utf_16 else "utf-8-sig").replace("\r\n", "\n")
 
 
 def parse_settings(text: str, path: Path, shown: str, source: Source) -> SettingsFile:
@@ -223,6 +240,9 @@ class _HooksReader:
             if not isinstance(groups, list):
                 self._report(f"`{event}` is not a list.")
                 continue
+            unknown = _explain_unsupported(event, "")
+            if not groups and unknown:
+                self._report(f"`{event}` contains no hook, and {unknown}.")
             for group in groups:
                 self._read_group(event, group)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,10 @@ from urllib.parse import urlsplit
 from hilum import UsageError, environment, home_folder
 from hilum.foreign_files import ForeignFile, Offer
 
+from hilum_mcp.approvals import describe_config
 from hilum_mcp.catalog import CatalogEntry, load_catalog
 from hilum_mcp.config_reader import read_config
+from hilum_mcp.formatting import redact
 from hilum_mcp.own_file import add_servers
 from hilum_mcp.paths import PROJECT_FILES, SHARED_FILES, user_file
 from hilum_mcp.server_config import ConfigFile, ConfigInput, ServerConfig
@@ -125,7 +128,8 @@ def _describe_user_file(
         if entry is None:
             take = partial(_take, server, config.inputs)
             becomes = f"your server {server.name}, in {user_file()}"
-            offers.append(Offer(_describe(server), becomes, take, _DANGER))
+            details = tuple(row.strip() for row in describe_config(server))
+            offers.append(Offer(_describe(server), becomes, take, _DANGER, details=details))
         elif entry.scope == "user":
             works.append(f"the server {server.name} is in your {user_file().name}")
         else:
@@ -142,8 +146,10 @@ def _describe_user_file(
 
 
 def _describe(server: ServerConfig) -> str:
-    # Arguments, variables and the path of a URL may contain keys.
-    target = server.command or urlsplit(server.url).hostname or server.url
+    # The path of a URL may contain keys. The question whether to take it over shows everything.
+    target = urlsplit(server.url).hostname or server.url
+    if server.command:
+        target = redact(server, shlex.join((server.command, *server.args)))
     return f"server {server.name}: {target}"
 
 

@@ -97,6 +97,18 @@ NESTED_NAMES = frozenset(
 """The names of files and folders by which a folder may have rules of its own."""
 
 
+def list_patterns() -> list[str]:
+    """Return the patterns, as in ``.gitignore``, of all files that would be a project's rules."""
+    patterns = [PROJECT_LOCK]
+    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES):
+        for name in place.names:
+            if place.is_tree:
+                patterns.append(f"**/{place.folder}/**/*{name}")
+            else:
+                patterns.append(f"**/{place.folder}/{name}" if place.folder else name)
+    return patterns
+
+
 class FoundFile(NamedTuple):
     """A file that is recognized as a rules file by its name.
 

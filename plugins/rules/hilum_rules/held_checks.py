@@ -1,7 +1,7 @@
 """Keeps the checks of a session in force when their files change.
 
 Otherwise, an agent could remove a check with any program that changes or deletes a rules file, or by
-switching to a branch without it.
+switching to a branch without it, also while the session is closed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from hilum_rules.rule import Rule, RulesFile, RuleType
 
 MAX_HELD = 20_000
 """Maximum number of checks to keep in force. Beyond it, every change needs approval."""
+MAX_LOGGED = 200
+"""Maximum number of checks in one event."""
 MAX_SENTENCE = 300
 Part = tuple[Effect, Constraint]
 
 
 class HeldCheck(msgspec.Struct, frozen=True):
-    """A check in the log of a session, whose rule is no longer in its file.
+    """A check in the log of a session.
 
     Attributes:
         path: The displayed path of the file that contained the rule.
@@ -57,6 +59,7 @@ class HeldChecks:
         self._gone: dict[Part, Rule] = {}
         self._source: Sequence[RulesFile] | None = None
         self._reported: set[Part] = set()
+        self._logged: set[Part] = set()
 
     def take(self, active: Sequence[RulesFile]) -> None:
         """Store the checks in force, and keep those in force that are in no file any more.
@@ -90,20 +93,38 @@ class HeldChecks:
         self._reported.update(new)
         return [_to_data(self._gone[part], part) for part in new]
 
-    def restore(self, data: Mapping[str, Any]) -> None:
-        """Keep the checks of an earlier report in force, from the log of a resumed session.
+    def take_unlogged(self) -> list[list[HeldCheck]]:
+        """Return the checks in force that the log does not contain yet, in lists of some length.
+
+        A resumed session finds them in the log, so that a change of their files while no session
+        runs does not lift them either.
+        """
+        new = [part for part in self._known if part not in self._logged]
+        self._logged.update(new)
+        checks = [_to_data(self._known[part], part) for part in new]
+        return [checks[at : at + MAX_LOGGED] for at in range(0, len(checks), MAX_LOGGED)]
+
+    def restore(self, data: Mapping[str, Any], *, is_reported: bool) -> list[str]:
+        """Keep the checks of an event in force, from the log of a resumed session.
 
         Args:
-            data: The data of the report. Data of another shape is ignored.
+            data: The data of the event. Data of another shape is ignored.
+            is_reported: Whether the user knows that they are no longer in their files.
+
+        Returns:
+            The files that contained the checks.
         """
         try:
             checks = msgspec.convert(data.get("checks"), list[HeldCheck])
             known = {_read_part(each): each for each in checks}
         except (msgspec.ValidationError, KeyError):
-            return
+            return []
         for part, each in known.items():
-            self._reported.add(part)
+            self._logged.add(part)
+            if is_reported:
+                self._reported.add(part)
             self._known[part] = _make_rule(each, part)
+        return list(dict.fromkeys(each.path for each in checks))
 
     def list_gone(self) -> list[Rule]:
         """Return the rules, as they were in their files, whose checks stay in force without a file."""

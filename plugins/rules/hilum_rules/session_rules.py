@@ -27,8 +27,9 @@ from hilum import (
     hookimpl,
 )
 from hilum.errors import HilumError
-from hilum.events import PluginEvent
+from hilum.events import AnyEvent, PluginEvent
 
+from hilum_rules.discovery import list_patterns
 from hilum_rules.prompt_layers import REMINDER, build_layers
 
 if TYPE_CHECKING:
@@ -53,10 +54,18 @@ MAX_OPEN = 100
 MAX_LISTED = 20
 """Maximum number of lifted checks to list."""
 LAYER = "rules "
+IN_FORCE = "rules.in_force"
+"""The event with checks that are in force for the first time in a session."""
 HELD = "rules.held"
 """The event about checks that hold although their rules are no longer in a file."""
 LIFTED = "rules.lifted"
 """The event about held checks that the user has lifted."""
+# Parts of the names of all rules files of projects; most calls contain none of them.
+_RULES_FILE = re.compile(
+    r"agents?\.(?:override\.)?md|claude(?:\.local)?\.md|gemini\.md|\.(?:claude|cursor|github|junie|hilum"
+    r"|windsurf|cline|roo|kiro)",
+    re.IGNORECASE,
+)
 COMMAND = PromptCommand(
     "reload-rules", "Read the rules files again, and lift checks that are in no file any more"
 )
@@ -83,11 +92,16 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
+        # The last event whose changes of files were added to the history, which begins now.
+        self._taken = session.journal.last
         # Whether an answer to the present prompt was refused because something had not been done,
         # and the last write about which the user has been told.
         self._has_objected = False
         self._objected_at = 0
         self._held: HeldChecks | None = None
+        # The rules files whose checks were in force before the session was resumed. Those of nested
+        # folders are read only when they are used.
+        self._resumed_paths: dict[str, None] = {}
         # The locks that cannot be read and about which the user has been told.
         self._announced: set[str] = set()
         self._restore()
@@ -128,8 +142,10 @@ class Rules:
             for event in events:
                 if not isinstance(event, PluginEvent):
                     continue
-                if event.name == HELD:
-                    self._open_held().restore(event.data)
+                if event.name in (HELD, IN_FORCE):
+                    held = self._open_held()
+                    paths = held.restore(event.data, is_reported=event.name == HELD)
+                    self._resumed_paths |= dict.fromkeys(filter(_is_inside, paths))
                 elif event.name == LIFTED:
                     self._held = None
         self._hold()
@@ -168,15 +184,24 @@ class Rules:
             checks = [msgspec.to_builtins(each) for each in new]
             self.session.note(HELD, say=describe_held(new), checks=checks)
 
+    def _log_checks(self) -> None:
+        """Write the checks that are in force for the first time into the log."""
+        for checks in self._held.take_unlogged() if self._held else ():
+            self.session.note(IN_FORCE, checks=[msgspec.to_builtins(each) for each in checks])
+
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
         """Run a function on the rules in a thread, one at a time, and report resulting changes."""
         # The store may be used by only one thread at a time, but several agents judge calls at
         # once.
         async with self._lock:
+            if self._resumed_paths:
+                await trio.to_thread.run_sync(self._store.touch, list(self._resumed_paths))
+                self._resumed_paths = {}
             result = await trio.to_thread.run_sync(work, *arguments)
             self._hold()
             self._report(cause)
             self._report_held()
+            self._log_checks()
             self._announce_unreadable()
         self._protect_paths()
         return result
@@ -238,13 +263,20 @@ class Rules:
 
     async def _reload(self) -> str:
         """Read all rules files as at the start of a session; return what has changed."""
-        lifted = self._held.list_gone() if self._held else []
-        self._held = None
-        await self._run_in_thread("reloaded", self._store.reload)
+        async with self._lock:
+            await trio.to_thread.run_sync(self._store.reload)
+            before = self._held
+            self._held = None
+            if before is not None:
+                before.take(self._store.snapshot.active)
+            lifted = before.list_gone() if before else []
+            if before is not None:
+                # The checks in force from now on come later in the log.
+                self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
+        await self._run_in_thread("reloaded", self._store.refresh)
         rules = self.bundle.rules
         lines = [f"Read again: {len(rules)} rules, {len(self._enforced())} of them enforced."]
         if lifted:
-            self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
             lines.append("No longer enforced, because no file contains it:")
             lines += [f"  {rule.path}: {rule.sentence[:300]}" for rule in lifted[:MAX_LISTED]]
             if len(lifted) > MAX_LISTED:
@@ -314,7 +346,7 @@ class Rules:
         The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
-        if not self._enforced():
+        if not self._enforced() and not self._may_add_rules(call, tool):
             if not named:
                 return None
             # Most calls use a folder that was used before, and need no thread.
@@ -330,8 +362,11 @@ class Rules:
         self._hold()
         rules = self._enforced()
         if not rules:
-            return None
-        history = self._open_history() if hilum_checks.need_history(rules) else None
+            return self._judge_new_rules(agent, call, tool)
+        history = None
+        if hilum_checks.need_history(rules):
+            history = self._open_history()
+            self._add_changes(history, trio.from_thread.run_sync(self._take_events))
         verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
         if tool.risk == "read":
             reasons = [
@@ -340,6 +375,7 @@ class Rules:
             verdicts += [deny(reason) for reason in reasons if reason]
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
+            verdicts.append(self._judge_new_rules(agent, call, tool))
             verdicts.append(self._judge_overflow())
         objections = [verdict for verdict in verdicts if verdict]
         # The strictest verdict wins, regardless of the order of the checks.
@@ -357,6 +393,27 @@ class Rules:
         if not rewrite:
             return None
         return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+
+    def _may_add_rules(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether a call may create a rules file although the project has rules already.
+
+        A look at its arguments is enough, so that other calls need no thread.
+        """
+        if tool.risk == "read" or not self.bundle.rules:
+            return False
+        return _RULES_FILE.search(call.arguments) is not None
+
+    def _judge_new_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask the user before an agent adds a rules file to a project with rules.
+
+        The new file could keep the others out of the prompts of later sessions, or replace them.
+        """
+        if not self._may_add_rules(call, tool):
+            return None
+        if not any(file.origin == "project" and file.rules for file in self.snapshot.active):
+            return None
+        created = hilum_checks.describe_creation(list_patterns(), agent, call, tool)
+        return ask(f"The agent wants to add rules to the project: {created}.") if created else None
 
     def _judge_overflow(self) -> Verdict | None:
         """Ask the user before each change if there were too many checks to hold."""
@@ -383,6 +440,22 @@ class Rules:
         async with self._lock:
             history = self._open_history()
             await trio.to_thread.run_sync(history.add, tool, call.arguments, root, result)
+
+    def _take_events(self) -> list[AnyEvent]:
+        """Return the events of the log since the last time."""
+        taken: list[AnyEvent] = []
+        while events := self.session.journal.since(self._taken):
+            self._taken = events[-1].seq
+            taken += events
+        return taken
+
+    def _add_changes(self, history: CallHistory, events: Iterable[AnyEvent]) -> None:
+        """Add to a history what programs have written. Blocks."""
+        from hilum_rules.file_changes import read_changed_files
+
+        root = self.session.workspace.root
+        for changed in read_changed_files(events, root):
+            history.add_changes(changed.call_id, changed.paths, root)
 
     def _open_history(self) -> CallHistory:
         """Return the history of calls, whose module most sessions do not need."""
@@ -414,7 +487,9 @@ class Rules:
         A command may be impossible to run, so a second answer is let through, and the user is told.
         """
         root = self.session.workspace.root
+        events = self._take_events()
         async with self._lock:
+            await trio.to_thread.run_sync(self._add_changes, history, events)
             due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, root)
         is_new = history.last_write > self._objected_at
         if due and is_new and not self._has_objected:
@@ -487,4 +562,9 @@ def _known_files(agent: Agent) -> list[str]:
     names = [
         name.removeprefix(LAYER) for name, text in texts.items() if text and name.startswith(LAYER)
     ]
-    return [name for name in names if not name.startswith(("/", "~", "..", "settings:"))]
+    return list(filter(_is_inside, names))
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether the displayed path of a rules file is in the workspace."""
+    return not name.startswith(("/", "~", "..", "settings:"))

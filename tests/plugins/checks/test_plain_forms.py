@@ -434,6 +434,10 @@ Do not create modules.
 Do not commit new files.
 You don't need to run `npm install`.
 `vendor/` is not read-only.
+We looked for the bug in the logger; console.log is not it.
+The slow part is the parser and `eval()` is not it.
+We checked the parser; `git push` is not it.
+The `eval()` call isn't the culprit.
 Not all tests run `pytest`.
 Never edit files.
 Do not modify existing code.

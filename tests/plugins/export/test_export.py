@@ -62,7 +62,7 @@ def project(tmp_path, monkeypatch):
         ),
         ".hilum/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: Reads PDFs\n---\nRun it.\n",
         ".hilum/skills/pdf/scripts/read.py": "print('read')\n",
-        ".hilum/rules.toml": "",
+        ".hilum/rules.toml": '[[rule]]\nenforce = "deny write gen/**"\n',
     }
     for name, text in files.items():
         path = root / name
@@ -128,6 +128,14 @@ def test_what_is_lost_is_said(project, capsys):
         "not exported     .hilum/rules.toml",
     ):
         assert sentence in printed, sentence
+
+
+@pytest.mark.parametrize("target", ["claude", "codex", "agents-md"])
+def test_checks_are_not_exported_as_text(project, target, capsys):
+    export(project, target, "--force")
+    assert "(from .hilum/rules.toml" not in capsys.readouterr().out
+    texts = [path.read_text() for path in project.rglob("*.md")]
+    assert not any("[[rule]]" in text for text in texts)
 
 
 def test_agents_of_codex_are_read_again(project, capsys):

@@ -107,6 +107,34 @@ def test_undo_takes_back_run_by_run_and_says_so(folder: Path, hilum: Hilum) -> N
     assert "(undone)" in hilum("diff", "--list")
 
 
+@pytest.mark.parametrize("command", ["echo 2 > g/y", "mkfifo g/pipe"])
+def test_only_what_was_deleted_is_called_deleted(
+    tmp_path: Path, hilum: Hilum, command: str
+) -> None:
+    """A folder with other files in it is kept, and both the dry run and the undo say so."""
+    trio.run(work_in_a_folder, tmp_path, command)
+    run = hilum("diff", "--list").split()[1]
+    assert hilum("undo", "run", run, "--dry-run").splitlines() == [
+        "g/x: would be deleted",
+        "g/: would be kept, because other files are in it",
+    ]
+    assert hilum("undo", "run", run).splitlines() == [
+        "g/x: deleted",
+        "g/: kept, because other files are in it",
+    ]
+    assert (tmp_path / "workspace/g").is_dir()
+    if command.startswith("echo"):
+        assert hilum("undo").splitlines() == ["g/y: deleted", "g: deleted"]
+        assert not (tmp_path / "workspace/g").exists()
+
+
+async def work_in_a_folder(tmp_path: Path, command: str) -> None:
+    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path) as bench:
+        for each in ("mkdir g; echo 1 > g/x", command):
+            bench.model.next(use("run_terminal_cmd", command=each), say("Done."))
+            await bench.run("Work.")
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

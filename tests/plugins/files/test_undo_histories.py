@@ -7,6 +7,7 @@ import hilum_shell
 import pytest
 from hilum import UsageError
 from hilum.testing import Bench, open_bench, say, use
+from hilum_files.journal import undo_steps
 
 
 def changes_of(bench: Bench) -> hilum_files.Changes:
@@ -228,3 +229,66 @@ async def test_overlapping_edits_are_undone_as_a_whole(seed: int) -> None:
         for _ in range(undone):
             await changes.undo("undo")
         assert file.read_text() == last
+
+
+async def work_in_one_folder(bench: Bench) -> list[str]:
+    """Create a folder with a file in one run, and another file in it in the next."""
+    for command in ("mkdir -p g/h; echo 1 > g/h/x", "echo 2 > g/h/y"):
+        bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
+        await bench.run("Work.")
+    return [record.run for record in changes_of(bench).records()]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_no_empty_folder_remains_when_both_runs_are_undone(first: int) -> None:
+    """Whichever is undone first; and each redo brings back what it says."""
+    async with open_bench(hilum_files, hilum_shell, approve="auto") as bench:
+        changes, folder = changes_of(bench), bench.workspace / "g"
+        runs = await work_in_one_folder(bench)
+        plan = await changes.undo("run", runs[first])
+        assert [step.path for step in plan.kept] == ([] if first else ["g", "g/h"])
+        assert [step.path for step in plan.steps] == [f"g/h/{'xy'[first]}"]
+        await changes.undo("run", runs[1 - first])
+        assert not folder.exists()
+        await changes.undo("undo")
+        assert [path.name for path in (folder / "h").iterdir()] == ["xy"[1 - first]]
+        await changes.undo("undo")
+        assert {path.name for path in (folder / "h").iterdir()} == {"x", "y"}
+        await changes.undo("run", runs[0])
+        await changes.undo("run", runs[1])
+        assert not folder.exists()
+
+
+async def test_a_folder_of_somebody_else_is_kept_although_it_is_empty() -> None:
+    """After an undo deleted the folder, the user creates it again."""
+    async with open_bench(hilum_files, hilum_shell, approve="auto") as bench:
+        changes, folder = changes_of(bench), bench.workspace / "g"
+        runs = await work_in_one_folder(bench)
+        for run in runs:
+            await changes.undo("run", run)
+        folder.mkdir()
+        bench.model.next(use("write_file", path="g/new", content="n\n"), say("Done."))
+        await bench.run("Work.")
+        await changes.undo()
+        assert folder.is_dir()
+        assert not list(folder.iterdir())
+
+
+async def test_a_file_that_appears_during_an_undo_keeps_its_folder(monkeypatch) -> None:
+    async with open_bench(hilum_files, hilum_shell, approve="auto") as bench:
+        changes, folder = changes_of(bench), bench.workspace / "g"
+        bench.model.next(use("run_terminal_cmd", command="mkdir g; echo 1 > g/x"), say("Done."))
+        await bench.run("Work.")
+
+        real = undo_steps.carry_out
+
+        def carry_out(*arguments):
+            (folder / "mine").write_text("mine")
+            return real(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(undo_steps, "carry_out", carry_out)
+            plan = await changes.undo()
+        assert [step.path for step in plan.steps] == ["g/x"]
+        assert [step.path for step in plan.kept] == ["g"]
+        assert (folder / "mine").read_text() == "mine"

@@ -782,3 +782,15 @@ async def test_a_rule_about_listing_holds_for_the_tools_that_list(path, is_liste
         assert (not result.code) is is_listed, result.text
         if not is_listed:
             assert "Glob(./archive/**) of Claude Code" in result.text
+
+
+async def test_an_explanation_names_the_effect_of_a_rule_once():
+    policy = (
+        '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "git push"\ndecision = "deny"\n'
+    )
+    files = {".gemini/policies/a.toml": policy + "priority = 50\n"}
+    async with open_bench("guard", "files", "shell", files=files) as bench:
+        explained = await bench.session.plugin(hilum_guard.Guard).explain(
+            bench.session.tools["run_terminal_cmd"], '{"command": "git push"}'
+        )
+        assert explained.source.startswith("deny run_shell_command: git push (")

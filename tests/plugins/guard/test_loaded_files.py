@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hilum_guard import judge_command
+from hilum_guard.rules.matching import CallFacts, fit, parse
 
 GIT = shutil.which("git") or "/usr/bin/git"
 
@@ -32,6 +33,24 @@ def test_commands_in_new_modules_and_copies_are_implied(root: Path) -> None:
     assert "git" in {os.path.basename(words[0]) for words in list_words("./g commit", root)}
     assert expected in list_words("cmake -E env git commit", root)
     assert expected not in list_words("python3 -c 'import json'", root)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c 'import m'",
+        "python3 -m m",
+        "pytest -p m",
+        "./g commit",
+        "cmake -E env git commit",
+    ],
+)
+def test_a_rule_that_denies_a_command_fits(command: str, root: Path) -> None:
+    (root / "m.py").write_text("import os\nos.system('git commit -qm x')\n")
+    shutil.copy(GIT, root / "g")
+    verdict = judge_command(command, workspace=root, folder=root)
+    facts = CallFacts("run_terminal_cmd", {"command": command}, command=verdict, category="execute")
+    assert fit(parse("run_terminal_cmd(git commit *)", "deny"), facts)
 
 
 def test_a_test_that_removes_what_it_made_needs_no_approval_under_every_policy(root: Path) -> None:

@@ -87,6 +87,36 @@ def test_unreadable_files(tmp_path):
     assert not parse("").mistakes
 
 
+def test_a_link_out_of_the_project_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    project = tmp_path / "project/part"
+    (project / ".claude").mkdir(parents=True)
+    (tmp_path / "project/.git").mkdir()
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}})
+    (tmp_path / "outside.json").write_text(text)
+    (tmp_path / "project/shared.json").write_text(text)
+    (project / ".claude/settings.json").symlink_to(tmp_path / "outside.json")
+    (project / ".claude/settings.local.json").symlink_to("../../shared.json")
+    outside, local = read_files(project)
+    assert not outside.hooks
+    assert "leads out of the project" in str(outside.mistakes[0])
+    assert [hook.command for hook in local.hooks] == ["x"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_files_of_windows_are_read(encoding, tmp_path):
+    text = '{"hooks": {\r\n"Stop": [{"hooks": [{"command": "x"}]}]}}'
+    (tmp_path / "settings.json").write_bytes(text.encode(encoding))
+    file = read_file(tmp_path / "settings.json", "shown", "user")
+    assert [(hook.command, hook.line) for hook in file.hooks] == [("x", 2)]
+
+
+def test_an_unknown_event_without_hooks_is_reported():
+    file = parse('{"hooks": {"Bogus": [], "Stop": []}}')
+    (mistake,) = file.mistakes
+    assert "`Bogus` contains no hook, and Claude Code has no event 'Bogus'." in str(mistake)
+
+
 def test_number_of_hooks_is_limited():
     hooks = [{"command": f"c{number}"} for number in range(MAX_HOOKS + 2)]
     file = parse(json.dumps({"hooks": {"Stop": [{"hooks": hooks}]}}))

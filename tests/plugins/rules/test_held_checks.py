@@ -129,6 +129,45 @@ async def test_a_resumed_session_holds_them_until_the_user_lifts_them(tmp_path: 
         assert "The rule" not in await call(kit, *WRITE)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_change_while_no_session_runs_lifts_nothing(nested: bool, tmp_path: Path) -> None:
+    """The user is told in one line, and can lift the checks."""
+    store = MemoryStore()
+    given: dict[str, Any] = {"folder": tmp_path, "store": store, "settings": LOOSE}
+    name = "sub/AGENTS.md" if nested else "AGENTS.md"
+    write = ("write_file", {"path": "sub/gen/x.py", "content": "x"})
+    async with open_bench(*PLUGINS, files={name: RULES, "sub/gen/a.py": "x\n"}, **given) as kit:
+        session = kit.session.id
+        root = kit.session.workspace.root
+        assert "The rule" in await call(kit, *write)
+    async with open_bench(*PLUGINS, resume=session, **given) as kit:
+        assert f"({name}:3)" in await call(kit, *write)
+        assert not [event for event in kit.of(PluginEvent) if event.name == "rules.held"]
+    (root / name).unlink()
+    async with open_bench(*PLUGINS, resume=session, **given) as kit:
+        assert f"no longer in {name}" in await call(kit, *write)
+        (told,) = (event for event in kit.of(PluginEvent) if event.name == "rules.held")
+        assert told.data["say"].startswith(f"An enforced rule is no longer in {name}.")
+    async with open_bench(*PLUGINS, resume=session, **given) as kit:
+        assert f"no longer in {name}" in await call(kit, *write)
+        assert "No longer enforced" in (await kit.run("/reload-rules")).text
+    async with open_bench(*PLUGINS, resume=session, **given) as kit:
+        assert "The rule" not in await call(kit, *write)
+
+
+async def test_a_resumed_session_without_changes_says_and_logs_nothing(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"folder": tmp_path, "store": MemoryStore(), "settings": LOOSE}
+    files = {"AGENTS.md": RULES, "gen/a.py": "x\n"}
+    async with open_bench(*PLUGINS, files=files, **given) as kit:
+        await call(kit, *WRITE)
+        assert [event.name for event in kit.of(PluginEvent)].count("rules.in_force") == 1
+    async with open_bench(*PLUGINS, resume=kit.session.id, **given) as kit:
+        seen = len(kit.events)
+        await call(kit, *WRITE)
+        names = [event.name for event in kit.events[seen:] if isinstance(event, PluginEvent)]
+        assert not {"rules.in_force", "rules.held"}.intersection(names)
+
+
 async def test_a_new_session_knows_only_what_is_in_the_files(tmp_path: Path) -> None:
     files = {"AGENTS.md": RULES, "gen/a.py": "x\n"}
     async with open_bench(*PLUGINS, files=files, folder=tmp_path, settings=LOOSE) as kit:
@@ -154,14 +193,50 @@ async def test_a_rules_file_that_an_agent_writes_excludes_no_other(path: str, te
     files = {"AGENTS.md": RULES, "gen/a.py": "x\n"}
     async with open_bench(*PLUGINS, files=files, settings=LOOSE) as kit:
         place = kit.session.workspace.root / path
-        await call(
-            kit,
-            "run_terminal_cmd",
-            {"command": f"cat > {path} <<'E'\n{text}E\n"},
-        )
-        assert place.read_text() == text
+        # A program, whose arguments do not name the file, may write it without approval.
+        place.write_text(text)
         assert "The rule “Never edit files in `gen/`.” (AGENTS.md:3)" in await call(kit, *WRITE)
         assert b"Use tabs." in kit.requests[-1].body
+
+
+ADDED = (
+    "CLAUDE.md",
+    ".cursorrules",
+    "sub/AGENTS.md",
+    ".github/copilot-instructions.md",
+    "GEMINI.md",
+)
+
+
+@pytest.mark.parametrize("rules", [RULES, "# House\n\n- Use tabs.\n"])
+@pytest.mark.parametrize("path", ADDED)
+async def test_an_agent_does_not_add_rules_without_approval(path: str, rules: str) -> None:
+    """It could keep the project's rules out of the prompts of later sessions."""
+    files = {"AGENTS.md": rules, "sub/a.py": "x\n"}
+    async with open_bench(*PLUGINS, files=files, settings=LOOSE, kind="headless") as kit:
+        root = kit.session.workspace.root
+        text = await call(kit, "write_file", {"path": path, "content": LINE})
+        assert "wants to add rules to the project: it writes" in text
+        folder = str(root.joinpath(path).parent.relative_to(root))
+        command = f"mkdir -p {folder} && echo x > {path}"
+        assert "wants to add rules" in await call(kit, "run_terminal_cmd", {"command": command})
+        assert not (root / path).exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "rules"),
+    [
+        ("AGENTS.md", ""),
+        ("sub/notes.md", RULES),
+        ("docs/claude.md.txt", RULES),
+        (".github/workflows/x.yml", RULES),
+    ],
+)
+async def test_other_files_and_the_first_rules_need_no_approval(path: str, rules: str) -> None:
+    files = {"AGENTS.md": rules, "sub/a.py": "x\n"} if rules else {"sub/a.py": "x\n"}
+    async with open_bench(*PLUGINS, files=files, settings=LOOSE, kind="headless") as kit:
+        text = await call(kit, "write_file", {"path": path, "content": "- Use tabs.\n"})
+        assert "wants to add rules" not in text
 
 
 async def test_what_is_kept_out_of_the_prompt_is_enforced() -> None:
@@ -217,7 +292,8 @@ def test_a_check_of_every_kind_outlives_the_process(line: str) -> None:
     (report,) = held.take_unreported()
     assert not held.take_unreported()
     resumed = HeldChecks()
-    resumed.restore(msgspec.json.decode(msgspec.json.encode({"checks": [report]})))
+    data = msgspec.json.decode(msgspec.json.encode({"checks": [report]}))
+    assert resumed.restore(data, is_reported=True) == ["AGENTS.md"]
     resumed.take([])
     assert [rule.check for rule in resumed.rules] == [rule.check for rule in held.rules]
     assert not resumed.take_unreported()
@@ -226,6 +302,6 @@ def test_a_check_of_every_kind_outlives_the_process(line: str) -> None:
 @pytest.mark.parametrize("data", [{}, {"checks": 1}, {"checks": [{"kind": "x"}]}])
 def test_a_report_of_another_shape_is_ignored(data: dict[str, Any]) -> None:
     held = HeldChecks()
-    held.restore(data)
+    held.restore(data, is_reported=True)
     held.take([])
     assert held.rules == ()

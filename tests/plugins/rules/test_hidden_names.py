@@ -119,7 +119,7 @@ def test_a_sign_off_uses_the_name_in_the_repository(tmp_path: Path) -> None:
         ('curl "https://st{ag,}{ing,}.corp.example"', "deny"), ('wget "st{aging,}.corp.example"', "deny"),
         ('curl "https://stagin[g-g].corp.example"', "ask"),
         ('curl --variable h=corp --expand-url "https://staging.{{h}}.example"', "ask"),
-        ('curl "https://x{a,b}.corp.example"', ""), ("curl https://pypi.org/{a,b}", ""),
+        ('curl "https://x{a,b}.corp.example"', ""), ("curl https://x.example/{a,b}", ""),
         ("curl -d '{\"a\": 1, \"b\": 2}' https://x.example", ""),
     ],
 )  # fmt: skip

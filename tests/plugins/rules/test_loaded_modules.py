@@ -175,7 +175,9 @@ def test_commands_of_modules_are_followed(module: str, code: str, own: Path) -> 
 @pytest.mark.parametrize(
     "code",
     [
-        "subprocess.run(sys.argv[1:])", "os.system(open('x').read())", "getattr(os, 'sys' + 'tem')('x')",
+        "subprocess.run(sys.argv[1:])",
+        "sys.modules['o' + 's'].system('x')", "sys.modules['os'].system(input())",
+        "os.system(open('x').read())", "getattr(os, 'sys' + 'tem')('x')",
         "exec(open('x').read())",
         "subprocess.run('git {}'.format(input()), shell=True)", "def f(c): subprocess.run(c)\nfor x in (f,): x(['git'])",
     ],
@@ -195,6 +197,8 @@ def test_commands_that_modules_assemble_are_asked(code: str, own: Path) -> None:
         ("", "from unittest import mock\nwith mock.patch('subprocess.run') as r: r.assert_called_with(['git', 'commit'])"),
         ("", "p = subprocess.Popen(['ls'])\nassert isinstance(p, subprocess.Popen)"),
         ("", "import importlib.metadata\nimportlib.metadata.version('x')"),
+        ("", "sys.modules.pop('x', None)\nprint(sys.modules[__name__])"),
+        ("class R:\n  def go(self): subprocess.run(['ls', f'{self}'])", "from u import R\nR().go()"),
     ],
 )  # fmt: skip
 def test_modules_that_start_other_programs_are_free(module: str, code: str, own: Path) -> None:

@@ -266,6 +266,7 @@ def test_commands(sentence: str, command: str, kind: str, root: Path) -> None:
 class Succeeded:
     """The result of a command that has exited with 0."""
 
+    call_id = "1"
     code = ""
     changed = False
     data: dict[str, Any] = {"exit_code": 0}

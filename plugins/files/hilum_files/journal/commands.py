@@ -350,12 +350,15 @@ def _report(plan: Plan, *, is_dry_run: bool) -> None:
         sessions = ", ".join(plan.shared.get(step.path, ()))
         by = f"; session {sessions} may also have changed it" if sessions else ""
         say(f"{show(unspell_path(step.path))}: {verb}{by}")
+    kept = "would be kept" if is_dry_run else "kept"
+    for step in plan.kept:
+        say(f"{show(unspell_path(step.path))}/: {kept}, because other files are in it")
     left = "would be left as it is" if is_dry_run else "left as it is"
     for path in plan.left:
         say(f"{show(unspell_path(path))}/: {left}; such folders are not recorded")
     for path, why in plan.conflicts.items():
         say(f"{show(unspell_path(path))}: {left}: {why}")
-    if not plan.steps:
+    if not plan.steps and not plan.kept:
         say("Everything has already been restored; nothing was written.")
 
 

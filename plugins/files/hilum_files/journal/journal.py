@@ -162,7 +162,7 @@ class Journal:
                 return plan
             record = Record(
                 id=make_id("undo"),
-                changes=plan.steps,
+                changes=(*plan.steps, *plan.kept),
                 tool="undo",
                 what=f"undo {scope} {name}".strip(),
                 undoes=plan.undoes,
@@ -172,11 +172,15 @@ class Journal:
             self.emit(record.to_event(CHANGING))
             try:
                 self.flush()
-                carry_out(self.workspace, self.store, plan.steps)
+                filled = carry_out(self.workspace, self.store, plan.steps)
             # Even if the undo is cancelled or interrupted, the log must describe what was written.
             except BaseException:
                 self._finish(record, include_doubtful=False)
                 raise
+            if filled:  # somebody created files in these folders after the plan was made
+                plan = plan.keep_folders(filled)
+                changes = (*plan.steps, *plan.kept)
+                record = msgspec.structs.replace(record, changes=changes)
             self.emit(record.to_event(CHANGED))
             self.share(record)
             return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -13,7 +13,7 @@ from hilum import ToolError, Workspace
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.merging import Conflict, revert
-from hilum_files.journal.records import Change, Record, unspell_path
+from hilum_files.journal.records import Change, Record, spell_path, unspell_path
 from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
 from hilum_files.journal.shared_changes import SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
@@ -29,6 +29,8 @@ class Plan:
 
     Attributes:
         steps: The paths that change, with their current and their new content.
+        kept: The folders that would be deleted if no other files were in them. Each is recorded as a
+            change from its current state to the same state.
         merged: Paths where later changes by others are kept and merged with the undo.
         conflicts: Paths that cannot be restored, each with the reason.
         left: Paths of folders that are not recorded and are therefore left unchanged.
@@ -40,12 +42,21 @@ class Plan:
     """
 
     steps: tuple[Change, ...] = ()
+    kept: tuple[Change, ...] = ()
     merged: tuple[str, ...] = ()
     conflicts: dict[str, str] = attrs.field(factory=dict)
     left: tuple[str, ...] = ()
     undoes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     shared: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     sessions: tuple[str, ...] = ()
+
+    def keep_folders(self, paths: Collection[str]) -> Plan:
+        """Return the plan without deleting the folders at the given paths."""
+        steps = tuple(step for step in self.steps if step.path not in paths)
+        kept = [
+            Change(step.path, step.before, step.before) for step in self.steps if step.path in paths
+        ]
+        return attrs.evolve(self, steps=steps, kept=(*self.kept, *kept))
 
 
 def make_plan(
@@ -106,21 +117,23 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Return the plan for all paths that have been planned so far."""
+        filled = self._plan_folders()
         undoes: dict[str, tuple[str, ...]] = {}
         for record in self._records:
             paths = [change.path for change in record.changes]
             undone = tuple(path for path in paths if self._is_undone(path))
             if undone:
                 undoes[record.id] = undone
-        return Plan(
-            tuple(self._steps),
-            tuple(self._merged),
-            self._conflicts,
-            tuple(self._left),
-            undoes,
-            self._claimed,
-            tuple(self._blocking),
+        plan = Plan(
+            steps=tuple(self._steps),
+            merged=tuple(self._merged),
+            conflicts=self._conflicts,
+            left=tuple(self._left),
+            undoes=undoes,
+            shared=self._claimed,
+            sessions=tuple(self._blocking),
         )
+        return plan.keep_folders(filled)
 
     def _is_undone(self, path: str) -> bool:
         return path not in self._conflicts and path not in self._unchanged
@@ -174,6 +187,60 @@ class _Planner:
             # Later changes have already reverted this change, which stays in the chain of changes
             # so that the later changes can be undone.
             self._unchanged.add(path)
+
+    # --- folders ----------------------------------------------------------------------------------
+
+    def _plan_folders(self) -> set[str]:
+        """Plan to delete the folders that an earlier undo kept and that this one leaves empty.
+
+        Returns:
+            The paths of the folders that are planned to be deleted but are not left empty.
+        """
+        planned = {unspell_path(step.path) for step in self._steps}
+        deleted = {unspell_path(step.path) for step in self._steps if step.after is None}
+        folders = {
+            unspell_path(step.path): step.before
+            for step in self._steps
+            if step.after is None and step.before and step.before.kind == "folder"
+        }
+        for name in {parent for path in deleted for parent in _find_parents(path)} - planned:
+            node = self._find_left_over(spell_path(name))
+            if node is not None:
+                folders[name] = node
+        filled: set[str] = set()
+        # The contents of a folder come before the folder itself.
+        for name in sorted(folders, reverse=True):
+            is_empty = self._is_left_empty(name, deleted)
+            if name in planned and not is_empty:
+                deleted.discard(name)
+                filled.add(spell_path(name))
+            elif name not in planned and is_empty:
+                deleted.add(name)
+                self._steps.append(Change(spell_path(name), folders[name], None))
+        return filled
+
+    def _find_left_over(self, path: str) -> Node | None:
+        """Return the node of a folder whose creation has already been undone, if it still exists."""
+        if path in self._conflicts or not self._ledger.entries(path):
+            return None
+        try:
+            now = self._read(path)
+            if now is None or now.kind != "folder":
+                return None
+            target, _ = replay(self._store, self._ledger, path, now, ())
+        except Conflict:
+            return None
+        return None if target else now
+
+    def _is_left_empty(self, name: str, deleted: Collection[str]) -> bool:
+        """Return whether a folder contains nothing but deleted paths, as far as can be seen."""
+        try:
+            found = os.listdir(self._workspace.root / name)
+        except OSError:  # if something else is in the folder, it cannot be deleted
+            return True
+        return all(f"{name}/{each}" in deleted for each in found)
+
+    # --- other sessions ---------------------------------------------------------------------------
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
         """Record that other sessions may have changed a path; return whether to undo it anyway."""
@@ -283,6 +350,13 @@ class _Planner:
             target = revert(self._store, target, change)
         self._check_kept(target)
         return target, merged
+
+
+def _find_parents(path: str) -> Iterator[str]:
+    """Yield the folders in the workspace that contain a relative path."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _sessions_of(changes: Sequence[SharedChange]) -> tuple[str, ...]:

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from hilum import Place
 
 
-def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]) -> None:
+def carry_out(
+    workspace: Workspace, store: ContentStore, steps: Sequence[Change]
+) -> tuple[str, ...]:
     """Carry out either all steps or none.
+
+    Returns:
+        The paths of the folders that were not deleted, because other files are in them.
 
     Raises:
         HilumError: A step failed. The completed steps were reverted, or the message states that
@@ -30,7 +35,7 @@ def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]
     """
     done: list[Change] = []
     try:
-        _apply(workspace, store, steps, done)
+        return _apply(workspace, store, steps, done)
     except (OSError, HilumError) as error:
         problem = _describe_failure(error)
         # Only the completed steps are reverted: other paths may have changed in the meantime.
@@ -57,12 +62,16 @@ def _describe_failure(error: OSError | HilumError) -> str:
 
 def _apply(
     workspace: Workspace, store: ContentStore, steps: Sequence[Change], done: list[Change]
-) -> None:
+) -> tuple[str, ...]:
     """Carry out steps in a safe order, and add each to ``done``.
 
     First, entries that are in the way are removed, deepest first. Then, new content is created,
     outermost first.
+
+    Returns:
+        As ``carry_out``.
     """
+    kept: list[str] = []
     # A command may have made a folder read-only.
     modes = _unlock_folders(workspace.root, steps)
     ordered = sorted(steps, key=lambda step: unspell_path(step.path))
@@ -70,7 +79,9 @@ def _apply(
         for step in reversed(ordered):
             if step.before and not _keeps_kind(step):
                 name = unspell_path(step.path)
-                _remove(workspace, name, step.before, is_final=step.after is None)
+                if not _remove(workspace, name, step.before, is_final=step.after is None):
+                    kept.append(step.path)
+                    continue
                 done.append(Change(step.path, step.before, None))
         for step in ordered:
             if step.after is None:
@@ -86,6 +97,7 @@ def _apply(
         for folder, mode in sorted(modes.items(), reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError):
                 chmod_unless_link(folder, mode)
+    return tuple(kept)
 
 
 def _keeps_kind(step: Change) -> bool:
@@ -128,16 +140,26 @@ def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Ite
         yield place
 
 
-def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> None:
+def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> bool:
+    """Remove an entry; return whether it is gone.
+
+    Args:
+        workspace: The workspace.
+        name: The entry's path.
+        node: The entry's node.
+        is_final: Whether nothing takes the entry's place. Then a folder with other files is kept.
+    """
     with _open_exactly(workspace, name) as place:
         if node.kind != "folder":
             os.unlink(place.name, dir_fd=place.folder)
-            return
+            return True
         try:
             os.rmdir(place.name, dir_fd=place.folder)
         except OSError:
             if not is_final:
-                raise  # a folder with other files in it is kept
+                raise
+            return False
+        return True
 
 
 def _create(

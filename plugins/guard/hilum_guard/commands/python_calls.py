@@ -276,7 +276,12 @@ class _Module:
                     return True
             elif isinstance(node, ast.Attribute):
                 is_table = node.attr == "__dict__" and self._names_module([node.value])
-                if is_table or _dotted(node) in ("sys.modules", "builtins.exec", "builtins.eval"):
+                if is_table or _dotted(node) in ("builtins.exec", "builtins.eval"):
+                    return True
+            elif isinstance(node, ast.Subscript) and _dotted(node.value) == "sys.modules":
+                name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+                is_read = isinstance(node.ctx, ast.Load) and _dotted(node.slice) != "__name__"
+                if is_read and (not name or str(name).split(".")[0] in _MODULES):
                     return True
             elif isinstance(node, ast.Name) and node.id == "__builtins__":
                 return True
@@ -445,7 +450,7 @@ class _Module:
                     values += module._evaluate_list(given[len(names) - shift :], depth)
                 elif any(isinstance(each, ast.Starred) for each in given):
                     values.append(UNKNOWN)
-                elif name in names and names.index(name) - shift < len(given):
+                elif name in names and 0 <= names.index(name) - shift < len(given):
                     values += module._evaluate(given[names.index(name) - shift], depth)
                 for each in call.keywords:
                     if each.arg == name:

@@ -1,0 +1,259 @@
+"""Orders what a call does: which of its commands certainly succeed, and when it writes files.
+
+``make test && git commit`` keeps "run `make test` before committing"; ``echo x >> a.py && git
+commit`` does not, however often the tests ran before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
+
+from hilum_checks import command_matcher
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.model import Commands
+
+# Options with which a program does not do its work.
+_IDLE = re.compile(r"--help|-h|--version|-V|--dry-run|--collect-only|--co")
+# The same for single programs; elsewhere, `-n` is often a number.
+_IDLE_SHELL = re.compile(r"-n|--help|--version")
+_IDLE_OF = {
+    **dict.fromkeys("sh bash dash zsh ksh".split(), _IDLE_SHELL),
+    "cargo": re.compile(rf"{_IDLE.pattern}|--no-run|--list"),
+    # `-V` lists what happens, and does it.
+    "ctest": re.compile(r"--help.*|-h|--version|-N|--show-only.*|--print-labels"),
+    "git": re.compile(r"--help|-h|--version|--dry-run|-n"),
+    "go": re.compile(rf"{_IDLE.pattern}|-n|-list(?:=.*)?"),
+    "gradle": re.compile(rf"{_IDLE.pattern}|-m"),
+    "jest": re.compile(rf"{_IDLE.pattern}|--listTests"),
+    "just": re.compile(rf"{_IDLE.pattern}|-n|-l|--list|-s|--show|--summary|--evaluate"),
+    "ninja": re.compile(rf"{_IDLE.pattern}|-n|-t"),
+    "pytest": re.compile(
+        rf"{_IDLE.pattern}|--collectonly|--fixtures|--markers|--setup-(?:plan|only)"
+    ),
+    "rake": re.compile(rf"{_IDLE.pattern}|-n|-T|--tasks|-P|-D"),
+    "rsync": re.compile(rf"{_IDLE.pattern}|-n"),
+    "scons": re.compile(rf"{_IDLE.pattern}|-n"),
+    "task": re.compile(rf"{_IDLE.pattern}|-n|--dry|-l|--list|--summary"),
+    "tox": re.compile(rf"{_IDLE.pattern}|-n|--notest|-l|--listenvs"),
+}
+# Words of `make` with which it runs the recipes of the project, and reports their failure.
+_MAKE_WORKS = re.compile(
+    r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
+)
+# Commands that end the shell, or change what the name of a later command means.
+_CHANGES_SHELL = re.compile(
+    r"(?:exit|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly|hash|enable"
+    r"|set|shopt|source|\.|eval|function|builtin|unset|test|\[|false|ln|\w+=)(?:\s|$|\S*=)"
+)
+# Programs that run a command for each of some words, perhaps for none.
+_REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
+_REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
+_RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
+# Commands of Git that change files of the working tree.
+_CHANGES_TREE = frozenset(
+    "am apply checkout cherry-pick merge pull rebase restore revert stash switch".split()
+)
+_CREATES_BRANCH = frozenset("-b -B -c -C --create --force-create --orphan".split())
+_HARD_RESETS = frozenset(("--hard", "--merge", "--keep"))
+# Words of commands that test or check the project, which write nothing but reports and caches.
+_CHECKING = re.compile(
+    r"(?:[\w.]+[:_-])*(?:test|tests|check|checks|ci|lint|typecheck|type-check|verify|validate|unit"
+    r"|integration|e2e|pytest|unittest|mypy|pyright|jest|vitest|eslint|flake8|pylint|tsc)"
+    r"(?:[:_-][\w.]+)*"
+)
+# Files in which programs find what their sub-commands mean, and whether they search parent folders.
+_TASK_FILES: dict[str, tuple[tuple[str, ...], bool]] = {
+    "make": (("GNUmakefile", "makefile", "Makefile"), False),
+    "just": (("justfile", "Justfile", ".justfile"), True),
+    "npm": (("package.json",), True),
+    "task": (("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"), True),
+    "rake": (("Rakefile", "rakefile"), True),
+    "invoke": (("tasks.py",), True),
+    "tox": (("tox.ini",), True),
+    "nox": (("noxfile.py",), False),
+}
+_SAME_PROGRAM = {"gmake": "make", "pnpm": "npm", "yarn": "npm", "bun": "npm"}
+
+
+class Step(NamedTuple):
+    """A write of a call.
+
+    Attributes:
+        place: The place in the order of the call; that of the command with the index ``n`` is
+            ``2 * n``, and that of the files that its words name is ``2 * n + 1``.
+        access: The write.
+    """
+
+    place: int
+    access: FileAccess
+
+
+def find_writes(facts: CallFacts) -> list[Step]:
+    """Return the certain writes of a call to files of the workspace, in their order.
+
+    Args:
+        facts: The call.
+    """
+    root = str(facts.matcher.root)
+    places: dict[FileAccess, int] = {}
+    for index, command in enumerate(facts.commands):
+        places.update(dict.fromkeys(command.effects.files, 2 * index + 1))
+    steps = []
+    for access in facts.accesses:
+        if access.kind not in ("read", "any"):
+            folder = (access.cwds[0] if access.cwds else "") or root
+            if str(Path(folder, access.path)).startswith(f"{root}/"):
+                steps.append(Step(places.get(access, 2 * len(facts.commands)), access))
+    return sorted(steps, key=lambda step: step.place)
+
+
+def find_unseen(facts: CallFacts) -> list[int]:
+    """Return the places of the commands that may write files which their words do not name.
+
+    Args:
+        facts: The call.
+    """
+    return [2 * index for index, command in enumerate(facts.commands) if _may_write(command)]
+
+
+def only_checks(facts: CallFacts) -> bool:
+    """Return whether a call only tests and checks the project, or reads."""
+    return not find_unseen(facts) and not facts.unknown_command
+
+
+def _may_write(command: CommandFacts) -> bool:
+    """Return whether a command may write files that its words do not name."""
+    words = command.words
+    if not words or command.command.wrapper or command.effects.unknown != "all":
+        return False
+    if command.effects.program == "git":
+        verb, *rest = git_words(words)[1:] or ("",)
+        if verb == "reset":
+            return not _HARD_RESETS.isdisjoint(rest)
+        return verb in _CHANGES_TREE and _CREATES_BRANCH.isdisjoint(rest)
+    if command.effects.code:
+        return True
+    # ``make test``, ``npm run lint``, ``sh check.sh``, ``uv run pytest``.
+    names = [os.path.basename(word).partition(".")[0] for word in words[:4]]
+    return not any(_CHECKING.fullmatch(name) for name in names)
+
+
+def find_proven(
+    facts: CallFacts, before: CommandFacts | None = None
+) -> Iterator[tuple[int, CommandFacts]]:
+    """Yield the commands that certainly ran and succeeded, with their places.
+
+    These are the parts of ``A && B``: not what a substitution, a shell text or code runs, and
+    nothing after a command that ends the shell or changes what a name runs.
+
+    Args:
+        facts: The call.
+        before: The command before which they succeed; ``None`` if the call has ended with the exit
+            code 0.
+    """
+    for text in facts.command_texts:
+        if before is not None:
+            text, found, _ = text.rpartition(before.source)
+            if not found or not re.search(r"&&\s*$", text):
+                continue
+        text = re.sub(r"&&\s+", "&& ", _REDIRECTION.sub("", text)).strip()
+        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.replace("&&", "")):
+            continue
+        parts = [part.strip() for part in text.split("&&")]
+        if any(_CHANGES_SHELL.match(part) for part in parts):
+            continue
+        for index, command in enumerate(facts.commands):
+            if any(_is_part(command, part) for part in parts):
+                yield 2 * index, command
+
+
+def _is_part(command: CommandFacts, part: str) -> bool:
+    """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``."""
+    if command.command.assigned or command.command.wrapper or command.effects.code:
+        return False
+    if command.effects.program in _REPEATERS:
+        return False
+    source = _REDIRECTION.sub("", command.source).strip()
+    if not part.endswith(source):
+        return False
+    runner = part.removesuffix(source).strip()
+    return not runner or ("=" not in runner and _RUNNER.match(runner) is not None)
+
+
+def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
+    """Return whether a command that has succeeded is one that had to run. Blocks.
+
+    Args:
+        needed: The commands of which one had to run.
+        command: The command.
+        root: The root of the workspace.
+    """
+    is_meant = command_matcher.match_command(needed, command) == "yes"
+    if not is_meant or not _does_its_work(command, needed):
+        return False
+    return _runs_in_project(command, root, os.path.join(os.path.realpath(root), needed.folder))
+
+
+def _does_its_work(command: CommandFacts, needed: Commands) -> bool:
+    """Return whether a command has no option with which its program only pretends to work.
+
+    Args:
+        command: The command.
+        needed: The commands that are required; an option in them is the work.
+    """
+    named = {word for pattern in needed.patterns for word in pattern}
+    arguments = [word for word in command.words[1:] if word not in named]
+    idle = _IDLE_OF.get(command.effects.program, _IDLE)
+    if any(idle.fullmatch(word) for word in arguments):
+        return False
+    if command.effects.program not in ("make", "gmake"):
+        return True
+    return all(_MAKE_WORKS.fullmatch(word) for word in arguments)
+
+
+def _runs_in_project(command: CommandFacts, root: Path, wanted: str) -> bool:
+    """Return whether a command means the project's own tests, and not others with the same name.
+
+    A part of the project (``cd api && pytest``) is enough. ``cd sub && make test`` is another
+    command than ``make test`` if both folders have a makefile.
+
+    Args:
+        command: The command.
+        root: The root of the workspace.
+        wanted: The folder of the rule.
+    """
+    top = os.path.realpath(root)
+    folder = os.path.realpath(command.cwd) if command.cwd else UNKNOWN
+    if not f"{folder}/".startswith(f"{top}/"):
+        return False
+    script = command.effects.script
+    if script is not None and UNKNOWN not in script.path:
+        own = os.path.realpath(os.path.join(wanted, script.path))
+        run = os.path.realpath(os.path.join(folder, script.path))
+        return own == run or not os.path.exists(own)
+    program = _SAME_PROGRAM.get(command.effects.program, command.effects.program)
+    names, goes_up = _TASK_FILES.get(program, ((), False))
+    run = _find_task_file(folder, top, names, goes_up=goes_up)
+    if not run or folder == os.path.realpath(wanted):
+        return True
+    own = _find_task_file(os.path.realpath(wanted), top, names, goes_up=goes_up)
+    # If the rule's folder has none, the rule means that of a folder below.
+    return run == own or (not own and not is_new_file(run, top))
+
+
+def _find_task_file(folder: str, top: str, names: tuple[str, ...], *, goes_up: bool) -> str:
+    """Return the file that decides what a program's sub-commands mean in a folder, if any does."""
+    while True:
+        for name in names:
+            if os.path.isfile(os.path.join(folder, name)):
+                return os.path.join(folder, name)
+        if not goes_up or folder == top or not folder.startswith(f"{top}/"):
+            return ""
+        folder = os.path.dirname(folder)
