@@ -62,10 +62,13 @@ _CHANGES_TREE = frozenset(
 )
 _CREATES_BRANCH = frozenset("-b -B -c -C --create --force-create --orphan".split())
 _HARD_RESETS = frozenset(("--hard", "--merge", "--keep"))
+# Programs that talk to a service, and write files only if their words name them.
+_CLIENTS = frozenset("curl gh glab hub".split())
 # Words of commands that test or check the project, which write nothing but reports and caches.
 _CHECKING = re.compile(
-    r"(?:[\w.]+[:_-])*(?:test|tests|check|checks|ci|lint|typecheck|type-check|verify|validate|unit"
-    r"|integration|e2e|pytest|unittest|mypy|pyright|jest|vitest|eslint|flake8|pylint|tsc)"
+    r"--(?:check|version|help)|(?:[\w.]+[:_-])*(?:test|tests|check|checks|ci|lint|typecheck|type-check|verify|validate|unit"
+    r"|integration|e2e|pytest|unittest|mypy|pyright|jest|vitest|eslint|flake8|pylint|tsc"
+    r"|clippy|vet)"
     r"(?:[:_-][\w.]+)*"
 )
 # Files in which programs find what their sub-commands mean, and whether they search parent folders.
@@ -132,6 +135,8 @@ def _may_write(command: CommandFacts) -> bool:
     """Return whether a command may write files that its words do not name."""
     words = command.words
     if not words or command.command.wrapper or command.effects.unknown != "all":
+        return False
+    if command.effects.program in _CLIENTS:
         return False
     if command.effects.program == "git":
         verb, *rest = git_words(words)[1:] or ("",)

@@ -55,6 +55,8 @@ _KEYWORDS = {
     "from x import *": r"^\s*from\s+\S+\s+import\s+\*",
     "except Exception: pass": r"^\s*except\s+Exception(?:\s+as\s+\w+)?:\s*(?:\n\s*)?pass\b",
     "except: pass": r"^\s*except\s*:\s*(?:\n\s*)?pass\b",
+    "interface{}": r"\binterface\s*\{\s*\}",
+    "map[string]interface{}": r"\bmap\[string\]interface\s*\{\s*\}",
     "unsafe": r"\bunsafe\s*(?:\{|fn\b|impl\b)",
 }
 _FILES = {
@@ -65,6 +67,8 @@ _FILES = {
     "from x import *": ("*.py",),
     "except Exception: pass": ("*.py",),
     "except: pass": ("*.py",),
+    "interface{}": ("*.go",),
+    "map[string]interface{}": ("*.go",),
     "unsafe": ("*.rs",),
     "!important": ("*.css", "*.scss", "*.sass", "*.less", "*.vue", "*.svelte", *SCRIPTS),
     "TODO": (),

@@ -121,6 +121,9 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
+    # "Task: building; read first: `a`" is a row of a table, whose first cell says when.
+    if _ROW.match(text) and any(isinstance(each, _ORDERS) for _, each in parts):
+        return _advice("its first words may limit it to a situation")
     asked = [constraint for effect, constraint in parts if effect == "ask"]
     # "Never amend. Only amend if I say so."
     kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
@@ -131,6 +134,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
 
 
 _ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)
+_ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
 # Words with which a remark limits what must be done first.
 _BOUNDS = re.compile(
     r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"
@@ -145,7 +149,9 @@ _FACT = re.compile(
     r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"
     r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b"
     # "We looked for the bug; `eval()` is not it."
-    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either|(?:the|a|an|our|to) \w+)\W*$)"
+    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either"
+    r"|(?:the|a|an|our) (?:answer|bottleneck|bug|case|cause|culprit|fix|issue|one|place|point|problem"
+    r"|reason|solution|source))\W*$)"
 )
 
 

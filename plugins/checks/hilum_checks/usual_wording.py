@@ -166,6 +166,7 @@ _REWRITES = tuple(
             for language, files in _LANGUAGES.items()
         ),
         (r"\bexpose the contents of\b", "expose"),
+        (r"\bconventional prefixes\b", "conventional commit prefixes"),
         # "We use `uv` - never call `pip` directly".
         (
             rf"^(?:we|this project|the project|this repo(?:sitory)?) uses? ({_NAME})\s*(?:[-–—]+|[;,.])"
@@ -200,9 +201,9 @@ _REWRITES = tuple(
         ),
         (r"\bapply terraform(?: changes| plans?)?\b", "run `terraform apply`"),
         (
-            r"^(?:always use (?:only )?named exports|use only named exports|use named exports only"
+            r"^(?:named exports only|always use (?:only )?named exports|use only named exports|use named exports only"
             r"|use named exports(?=,? (?:not|never|no|instead of)))(?: only)?"
-            r"(?:,? (?:not|never|no|instead of) default exports)?(?=[\s.!]*$)",
+            r"(?:\s*[,–—-]? ?(?:not|never|no|instead of) default exports)?(?=[\s.!]*$)",
             "No default exports",
         ),
         (

@@ -45,6 +45,9 @@ ENFORCED = {
     "Whenever needed, use `env.Lookup` instead of built in `os.Getenv` functions.": "os\\.Getenv",
     "tracing for logging (never println! or eprintln!)": "println!",
     "Use named exports only.": "export\\s+default",
+    "Named exports only - no default exports.": "export\\s+default",
+    "Commit messages use conventional prefixes: `feat:`, `fix:`, `docs:`.": "a commit message",
+    "NEVER use `map[string]interface{}`": "*.go",
     "Use absolute imports (`@/`), not relative imports.": "import",
 }
 ADVICE = (
@@ -63,6 +66,9 @@ ADVICE = (
     "log for messages (println! is fine)",
     "Commit messages start with a verb.",
     "Use named exports.",
+    # rows of tables
+    "Task: Build, test, dependencies; Read before editing: `docs/build.md`",
+    "Area: Backend; Run before committing: `make test`",
 )
 
 

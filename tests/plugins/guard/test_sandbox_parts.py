@@ -11,12 +11,14 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum import Command
+from hilum.settings import use_environment
 from hilum.testing import open_bench
 from hilum_guard import checks
 from hilum_guard.sandbox import (
     backends,
     bubblewrap,
     environment,
+    probe_cache,
     sandbox_policy,
     sandbox_probe,
     seatbelt,
@@ -220,6 +222,90 @@ def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
         "Nothing: bubblewrap is not installed; this kernel does not support Landlock.",
     )
     assert "without a sandbox" in describe_sandbox(found, GuardSettings())
+
+
+# --- a bubblewrap that does not confine -----------------------------------------------------------
+
+RUNS_WITHOUT_SANDBOX = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+HIDES_NOTHING = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+exec /usr/bin/bwrap --ro-bind / / --dev /dev --proc /proc --unshare-user "$@"
+"""
+
+
+def replace_bubblewrap(program: Path, text: str) -> None:
+    """Put another program in the place of bubblewrap, as an upgrade does."""
+    other = program.with_name("other")
+    other.write_text(text)
+    other.chmod(0o755)
+    os.replace(other, program)
+
+
+def restore_bubblewrap(program: Path) -> None:
+    program.unlink()
+    program.symlink_to("/usr/bin/bwrap")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bubblewrap that can be replaced."""
+    if bubblewrap.find_bubblewrap() != "/usr/bin/bwrap" or bubblewrap.try_bubblewrap():
+        pytest.skip("no bubblewrap here")
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    program.symlink_to("/usr/bin/bwrap")
+    monkeypatch.setattr(bubblewrap, "find_bubblewrap", lambda: str(program))
+    return program
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (RUNS_WITHOUT_SANDBOX, "could write outside"),
+        (HIDES_NOTHING, "could read a hidden file"),
+        ("#!/bin/sh\n", "does not run commands"),
+    ],
+)
+def test_a_bubblewrap_that_does_not_confine_is_not_used(
+    tmp_path: Path, program: Path, text: str, why: str
+) -> None:
+    """The trial notices it, the report says so, and nothing of it is kept for the next start."""
+    with use_environment({"HILUM_CACHE": str(tmp_path / "cache"), "HOME": str(tmp_path)}):
+        assert sandbox_probe.probe().by == "bubblewrap"
+        replace_bubblewrap(program, text)
+        found = sandbox_probe.probe()
+        assert found.by != "bubblewrap"
+        assert why in found.reasons[0]
+        rows = checks.report_sandbox()
+        assert not any("enforced by bubblewrap" in row[1] for row in rows)
+        assert any(row[0] == "sandbox: note" and why in row[1] for row in rows)
+        assert probe_cache.read_probe() is None
+
+
+async def test_a_bubblewrap_that_is_replaced_during_a_session(
+    tmp_path: Path, program: Path
+) -> None:
+    """It is tried before the next command, and again when it is whole."""
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", answers=["done"]
+    ) as b:
+        outside = tmp_path / "outside"
+        box = b.session.plugin(Guard).sandbox
+        await b.call("run_terminal_cmd", command=f"echo x > {outside}")
+        assert box.known is not None
+        assert box.known.by == "bubblewrap"
+        replace_bubblewrap(program, RUNS_WITHOUT_SANDBOX)
+        await b.call("run_terminal_cmd", command=f"echo x > {outside}")
+        assert box.known.by != "bubblewrap"
+        assert not outside.exists()
+        restore_bubblewrap(program)
+        result = await b.call("run_terminal_cmd", command="echo here")
+        assert "here" in result.text
+        assert box.known.by == "bubblewrap"
 
 
 # --- in a session ---------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ def test_what_one_call_writes_before_a_commit_counts(command: str, project: Path
         "git checkout -b fix && git commit -qam x",
         "echo done > /tmp/log; git commit -qam x",
         "git reset --soft HEAD~1 && git commit -qm x",
+        "gh issue view 3 && node --version && git commit -qam x",
+        "black --check . && cargo clippy && git commit -qam x",
         "make lint && git commit -qam x",
         "pytest -q && git commit -qam x",
     ],

@@ -27,6 +27,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,6 +94,8 @@ _START = (
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # On a very busy machine, starting a program takes seconds.
 _TRIAL_TIMEOUT = 15  # seconds
+# Tries to write outside the sandbox and to read a hidden file.
+_TRIAL = '{ echo x > "$1/written"; read -r found < "$1/hidden"; } 2>/dev/null; echo "ran $found"'
 # Root owns these parts of /proc and could write to them even without capabilities.
 _KERNEL = ("sys", "sysrq-trigger", "acpi", "bus", "fs", "irq", "mtrr", "scsi")
 _KERNEL_PATHS = tuple(f"/proc/{name}" for name in _KERNEL)
@@ -136,6 +139,17 @@ def find_bubblewrap() -> str:
     return shutil.which("bwrap", path="/bin:/usr/local/bin") or ""
 
 
+def identify(program: str) -> tuple[int, ...]:
+    """Return what changes when a program is replaced; empty if it does not exist."""
+    try:
+        status = os.stat(program)
+    except OSError:
+        return ()
+    owner = (status.st_mode, status.st_uid)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, *owner, *times)
+
+
 def find_nsenter() -> str:
     """Return the path to nsenter; empty if it is not installed."""
     folders = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
@@ -152,7 +166,7 @@ def make_loopback_command() -> list[str]:
 
 
 def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
-    """Try to create a sandbox. Blocks for a few milliseconds.
+    """Try whether a sandbox can be created and confines. Blocks for a few milliseconds.
 
     Args:
         loopback: The namespaces to join, as in ``SandboxPolicy``.
@@ -166,16 +180,28 @@ def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
     if not program:
         return "bubblewrap (bwrap) is not installed"
     network = () if loopback else ("--unshare-net",)
-    argv = [*join_loopback(loopback), program, *_ROOT, *network, *_BASE, "--"]
-    argv += ["/bin/sh", "-c", ":"]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_TRIAL_TIMEOUT)
+        with tempfile.TemporaryDirectory(prefix="hilum-trial-") as folder:
+            hidden = os.path.join(folder, "hidden")
+            secret = os.urandom(16).hex()
+            with open(hidden, "w", encoding="ascii") as file:
+                file.write(secret)
+            argv = [*join_loopback(loopback), program, *_ROOT, *_hide(hidden, "", ())]
+            argv += [*network, *_BASE, "--", "/bin/sh", "-c", _TRIAL, "hilum-trial", folder]
+            done = subprocess.run(argv, capture_output=True, timeout=_TRIAL_TIMEOUT)
+            has_written = os.path.lexists(os.path.join(folder, "written"))
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap cannot be run: {error}"
-    if not done.returncode:
-        return ""
-    output = done.stderr.decode(errors="replace").strip()
-    return f"bubblewrap fails: {output or done.returncode}"
+    if has_written:
+        return f"{program} does not confine: a command in it could write outside the workspace"
+    if secret.encode() in done.stdout:
+        return f"{program} does not confine: a command in it could read a hidden file"
+    if done.returncode:
+        output = done.stderr.decode(errors="replace").strip()
+        return f"bubblewrap fails: {output or done.returncode}"
+    if done.stdout != b"ran \n":
+        return f"{program} does not run commands"
+    return ""
 
 
 def wrap(

@@ -3,7 +3,8 @@
 Trying bubblewrap starts three processes. Only a result in which bubblewrap enforces everything that
 matters is kept, so a wrong entry cannot weaken the sandbox: hilum then still runs each command in
 bubblewrap, and a command for which bubblewrap fails does not run at all. Such a failure removes the
-entry (see ``Sandbox``).
+entry (see ``Sandbox``). An entry holds only for the file that was tried: another bubblewrap must first
+prove that it confines.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from hilum_guard.sandbox import bubblewrap
 from hilum_guard.sandbox.enforcement import Enforcement
 
 _FILE = "sandbox.json"
+# What the trial proves. A change makes the results of earlier versions of hilum invalid.
+_TRIAL = "starts and confines"
 _MAX_SIZE = 100_000
 _PRIVATE = 0o700
 _OTHERS = 0o077
@@ -127,13 +130,9 @@ def _is_private(status: os.stat_result) -> bool:
 
 def _make_key() -> list[str]:
     """Return what the result depends on."""
-    key = [str(os.getuid()), str(os.getgid()), os.uname().release]
+    key = [_TRIAL, str(os.getuid()), str(os.getgid()), os.uname().release]
     for program in (bubblewrap.find_bubblewrap(), bubblewrap.find_nsenter()):
-        key.append(program)
-        with suppress(OSError):
-            status = os.stat(program)
-            parts = (status.st_dev, status.st_ino, status.st_size, status.st_mode, status.st_uid)
-            key += map(str, (*parts, status.st_mtime_ns, status.st_ctime_ns))
+        key += (program, *map(str, bubblewrap.identify(program)))
     for name in _NAMESPACES:
         key.append(_read_link(f"/proc/self/ns/{name}"))
     # Only root needs a control group (see ``backends``); each terminal of a user may have another.

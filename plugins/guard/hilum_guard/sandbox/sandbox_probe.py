@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 
@@ -11,23 +10,28 @@ from hilum_guard.sandbox.enforcement import Enforcement
 
 # A session prepares its sandbox in one thread, while another thread may start the first command.
 _lock = threading.Lock()
+# The results of this process, by the bubblewrap that was tried.
+_found: dict[tuple[int, ...], Enforcement] = {}
 
 
 def probe() -> Enforcement:
     """Return what this system enforces, determined by trying its sandboxes.
 
-    The first call blocks for tens of milliseconds. An earlier start of hilum may have kept the
-    result (see ``probe_cache``).
+    The first call, and the first after bubblewrap was replaced, blocks for tens of milliseconds. An
+    earlier start of hilum may have kept the result (see ``probe_cache``).
     """
-    with _lock:
-        return _probe_once()
-
-
-@functools.cache
-def _probe_once() -> Enforcement:
     from hilum_guard.sandbox.probe_cache import read_probe  # with the first command
 
-    return read_probe() or _try_sandboxes()
+    with _lock:
+        program = identify_bubblewrap()
+        if program not in _found:
+            _found[program] = read_probe() or _try_sandboxes()
+        return _found[program]
+
+
+def identify_bubblewrap() -> tuple[int, ...]:
+    """Return what changes when the system's bubblewrap is replaced, installed or removed."""
+    return bubblewrap.identify(bubblewrap.find_bubblewrap())
 
 
 def forget() -> None:
@@ -36,22 +40,26 @@ def forget() -> None:
 
     with _lock:
         forget_probe()
-        _probe_once.cache_clear()
+        _found.clear()
 
 
 def _try_sandboxes() -> Enforcement:
     from hilum_guard.sandbox.backends import find_enforcement
     from hilum_guard.sandbox.probe_cache import write_probe
 
+    program = identify_bubblewrap()
     found = find_enforcement()
-    write_probe(found)
+    # The result must not be kept for a program that took the place of the tried one.
+    if identify_bubblewrap() == program:
+        write_probe(found)
     return found
 
 
 def presume_enforcement() -> Enforcement:
     """Return what this system most likely enforces, without trying its sandboxes."""
-    if _probe_once.cache_info().currsize:
-        return _probe_once()
+    found = _found.get(identify_bubblewrap())
+    if found is not None:
+        return found
     if sys.platform == "darwin":
         return Enforcement("sandbox-exec", True, True, "namespace", True)
     if sys.platform != "linux":

@@ -159,6 +159,8 @@ class Sandbox:
         self.denied: dict[str, str] = {}
         self._note = note
         self._enforced = enforced
+        # The bubblewrap that was tried, as `identify_bubblewrap` returns it.
+        self._tried: tuple[int, ...] | None = None
         self._masks = Masks()
         self._placeholders = Placeholders(os.path.join(folder, "placeholders"))
         self._unwanted = set[str]()
@@ -183,13 +185,18 @@ class Sandbox:
     async def enforced(self) -> Enforcement:
         """Return what is enforced for this session's commands."""
         async with self._lock:
-            if self._enforced is None:
+            if self._enforced is None or self._is_outdated():
                 if self.settings.sandbox == "off":
                     self._enforced = _OFF
                 else:
+                    self._tried = sandbox_probe.identify_bubblewrap()
                     self._enforced = await trio.to_thread.run_sync(sandbox_probe.probe)
                 self._note(self._enforced)
         return self._enforced
+
+    def _is_outdated(self) -> bool:
+        """Return whether bubblewrap was replaced since the sandboxes were tried."""
+        return self._tried is not None and self._tried != sandbox_probe.identify_bubblewrap()
 
     def distrust(self) -> None:
         """Try the sandboxes again before the next command, because this one failed. Blocks."""
