@@ -74,7 +74,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("read_that_file_first_then_this_call", "Read that file first; then this call is allowed."),
     (
         "run_the_required_command_first_as_a",
-        "Run the required command first, as a call of its own, until it succeeds.",
+        "Run the required command first until it succeeds: as a call of its own, or with `&&`"
+        " before this one, with nothing between them that writes files.",
     ),
     (
         "run_the_required_command_first_then_this_call",

@@ -43,7 +43,7 @@ export const PHRASES = [
   ['go_back_there_or_restore_only_the', '请在终端中返回，或者在此处只恢复文件。'],
   ['make_the_change_that_belongs_to_it_first', '请先完成与其相关的更改。'],
   ['read_that_file_first_then_this_call', '请先读取该文件；之后即可执行此调用。'],
-  ['run_the_required_command_first_as_a', '请先单独运行所需的命令，直到它成功。'],
+  ['run_the_required_command_first_as_a', '请先运行所需的命令，直到它成功：单独运行，或用 `&&` 放在此命令之前，且两者之间没有写入文件的操作。'],
   ['run_the_required_command_first_then_this_call', '请先单独运行所需的命令；之后即可执行此调用。'],
   ['the_settings_of_another_agent', '{agent} 的设置可能禁止它，而 hilum 无法完全读取这些设置：{rule}（{source}）。'],
   ['a_user_rule_denies_it', '用户规则禁止它：{rule}（{source}）。'],
