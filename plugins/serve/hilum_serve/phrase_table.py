@@ -74,7 +74,12 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("read_that_file_first_then_this_call", "Read that file first; then this call is allowed."),
     (
         "run_the_required_command_first_as_a",
-        "Run the required command first, as a call of its own, until it succeeds.",
+        "Run the required command first, as a call of its own; then this call is allowed.",
+    ),
+    (
+        "run_the_required_command_first_until",
+        "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
+        " this one, with nothing between them that writes files.",
     ),
     (
         "the_settings_of_another_agent",
