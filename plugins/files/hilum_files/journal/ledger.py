@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from html import unescape
 
@@ -190,7 +190,7 @@ class Ledger:
 
     # --- what is undone ---------------------------------------------------------------------------
 
-    def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
+    def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: Set[str]) -> None:
         """Mark a record as undone at the given paths.
 
         If the record was itself an undo, the changes that it had undone are in effect again.
@@ -199,7 +199,7 @@ class Ledger:
         for target, target_paths in self._targets(name):
             self._mark_in_effect(undone, target, target_paths & paths)
 
-    def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
+    def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: Set[str]) -> None:
         """Mark a record as in effect again at the given paths.
 
         If the record was an undo, the changes that it had undone are undone again.
