@@ -295,6 +295,7 @@ TWEET_TOOLS = (
 )
 CREATES: frozenset[Action] = frozenset({"create"})
 DELETES: frozenset[Action] = frozenset({"delete"})
+MOVES: frozenset[Action] = frozenset({"move"})
 
 # hilum's tools, keyed by the names that rules for other agents use.
 TOOLS: dict[str, Words] = {
