@@ -49,6 +49,7 @@ TAGS = "Never push tags."
 INIT = "No `init()` functions."
 LOCK = "Don't touch `Cargo.lock` by hand."
 SIGNED = "Sign off every commit (`git commit -s`)."
+STYLE = "Use conventional commits."
 IMPORTS = "Wildcard imports are not allowed."
 SIGNATURE = "Signed-off-by: A B <a@b.c>"
 
@@ -76,6 +77,9 @@ SIGNATURE = "Signed-off-by: A B <a@b.c>"
         ("Never run `cargo update`.", "cargo update --help"),
         ("Never run `pip install`.", "pip install --help"),
         ("Never push to `main`.", "git push --dry-run origin main"),
+        (STYLE, "printf 'feat: d\\n' > /tmp/m4 && git commit --allow-empty -F /tmp/m4"),
+        (STYLE, "printf '%s\\n' 'feat: d' > m && git add -A && git commit -F m"),
+        (STYLE, "echo 'feat: d' > /tmp/m4; git commit -F /tmp/m4"),
         (IMPORTS, ("A.java", "import static org.junit.jupiter.api.Assertions.*;\n")),
     ],
 )
@@ -111,6 +115,13 @@ def test_what_keeps_a_rule_is_allowed(
         ("Never push to `main`.", "git push origin main"),
         ("Never push to `main`.", "git push --dry-run --no-dry-run origin main"),
         ("Never push to `main`.", "git push -o --dry-run origin main"),
+        (STYLE, "printf 'wip\\n' > /tmp/m4 && git commit -F /tmp/m4"),
+        (STYLE, "echo feat: x > /tmp/m4; echo wip > /tmp/m4; git commit -F /tmp/m4"),
+        (STYLE, "echo feat: x > /tmp/m4; sed -i s/feat/x/ /tmp/m4; git commit -F /tmp/m4"),
+        (STYLE, "echo feat: x > m; git checkout old -- m; git commit -F m"),
+        (STYLE, 'echo "$M" > /tmp/m4; git commit -F /tmp/m4'),
+        (STYLE, "false && echo 'feat: x' > m; git commit -F m"),
+        (STYLE, "printf 'feat%s\\n' ': a' wip > /tmp/m4 && git commit -F /tmp/m4"),
         (IMPORTS, ("A.java", "import java.util.*;\n")),
     ],
 )
