@@ -61,6 +61,9 @@ class Scope:
 
 def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
     """Return what a part of a sentence forbids; empty if hilum does not understand all of it."""
+    definitions = _read_definitions(tokens, scope)
+    if definitions is not None:
+        return definitions
     constraints: list[Constraint] = []
     clauses = read_clauses(tokens)
     # "Commit or push to `main`": both verbs have the same object.
@@ -79,6 +82,32 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
             if isinstance(found, Content) and "message" in clause.nouns:
                 constraints.append(Messages(found.expression))
     return merge(constraints)
+
+
+_FUNCTIONS = frozenset("function functions method methods".split())
+_DEFINING = frozenset(("add", "create", "introduce", "write"))
+_INIT = r"(?m:^func\s+init\s*\(\s*\))"
+"""Functions of Go that run when a package is loaded, and that nothing can call."""
+
+
+def _read_definitions(tokens: Sequence[Token], scope: Scope) -> tuple[Constraint, ...] | None:
+    """Read "no ⟦0⟧ functions", which is about definitions; ``None`` if it is about something else.
+
+    How other functions than Go's `init` are defined depends on the language, so that a rule about
+    them is not enforced.
+    """
+    names = [token.word for token in tokens if token.role == "name"]
+    verbs = {token.word for token in tokens if token.role == "verb"}
+    is_about = any(token.text in _FUNCTIONS for token in tokens)
+    if len(names) != 1 or not re.fullmatch(r"\w+\(\)", names[0]):
+        return None
+    if names == ["init()"] and (not verbs or verbs <= _DEFINING or (is_about and verbs == {"use"})):
+        clauses = read_clauses(tokens)
+        is_plain = len(clauses) == 1 and clauses[0].has_only("names", nouns="construct|it")
+        if not is_plain or scope.folder != WORKSPACE:
+            return ()
+        return (Content(_INIT, ("*.go",)),)
+    return () if is_about and verbs <= _DEFINING else None
 
 
 # --- one verb -------------------------------------------------------------------------------------
@@ -870,7 +899,7 @@ _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
 _CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _WILDCARD_IMPORTS = Content(
-    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+(?:static\s+)?[\w.]+\.\*;)",
+    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+[\w.]+\.\*;)",
     ("*.py", "*.java", "*.kt", "*.scala"),
 )
 _RELATIVE_IMPORTS = Content(
@@ -942,6 +971,7 @@ PLAIN_ACTIONS = (
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
     Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
+    Plain("push-tag", "", f"{_CODE}|artifacts", Commands(v.PUSH_TAGS)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS, skips_hooks=True)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),

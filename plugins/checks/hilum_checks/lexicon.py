@@ -109,8 +109,9 @@ VERBS = {
     "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
-    "tag": "create release tag|create release tags|tag|create git tags|create tags|create tag|create git tag|push tag|push tags"
+    "tag": "create release tag|create release tags|tag|create git tags|create tags|create tag|create git tag"
     "|打标签",
+    "push-tag": "push tag|push tags|push git tag|push git tags|push release tags",
     "release": "release|cut release",
     "github-release": "create release|create github release|create github releases|create releases",
     "call": "call|调用",
