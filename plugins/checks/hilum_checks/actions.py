@@ -736,6 +736,9 @@ def _is_about_folders(verb: str, clause: Clause) -> bool:
 
 def _is_about_contents(verb: str, clause: Clause) -> bool:
     """Return whether a sentence is about what is in a file, and not about the file."""
+    # "Never move files to `a`" is not about the files in `a`.
+    if verb == "move" and "to" in clause.places:
+        return True
     # "Add tests to `a`" is not about the file `a`.
     if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
         return True
@@ -766,6 +769,7 @@ def patterns_of(names: list[str], scope: Scope) -> tuple[str, ...]:
 def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
     """Read "files outside ⟦0⟧": everything in the workspace but the given folders."""
     is_plain = clause.has_only("names", nouns="file|folder", places=ANYWHERE)
+    is_plain = is_plain and ("file" in clause.nouns or not clause.are_folders)
     if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"

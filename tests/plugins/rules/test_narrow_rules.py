@@ -58,6 +58,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Never create folders outside `src/`.",
         "Do not delete folders in `lib/`.",
         "Never rename folders in `lib/`.",
+        "Only create folders in `lib/`.",
+        # what is moved there
+        "Never move files to `lib/`.",
         # files directly in a folder
         "Do not create new top-level files in `lib/`.",
         "Do not modify top-level files in `lib/`.",
