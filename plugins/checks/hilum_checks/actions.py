@@ -18,6 +18,7 @@ from hilum_checks.commit_messages import (
     read_attribution,
     read_unwanted_message,
 )
+from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -29,6 +30,7 @@ from hilum_checks.model import (
     Contexts,
     Effect,
     Hosts,
+    Messages,
     Paths,
     Tools,
 )
@@ -59,6 +61,9 @@ class Scope:
 
 def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
     """Return what a part of a sentence forbids; empty if hilum does not understand all of it."""
+    definitions = _read_definitions(tokens, scope)
+    if definitions is not None:
+        return definitions
     constraints: list[Constraint] = []
     clauses = read_clauses(tokens)
     # "Commit or push to `main`": both verbs have the same object.
@@ -73,7 +78,36 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
             if found is None:
                 return ()
             constraints += _split_by_hand(found)
+            # "No emojis in commit messages or code".
+            if isinstance(found, Content) and "message" in clause.nouns:
+                constraints.append(Messages(found.expression))
     return merge(constraints)
+
+
+_FUNCTIONS = frozenset("function functions method methods".split())
+_DEFINING = frozenset(("add", "create", "introduce", "write"))
+_INIT = r"(?m:^func\s+init\s*\(\s*\))"
+"""Functions of Go that run when a package is loaded, and that nothing can call."""
+
+
+def _read_definitions(tokens: Sequence[Token], scope: Scope) -> tuple[Constraint, ...] | None:
+    """Read "no ⟦0⟧ functions", which is about definitions; ``None`` if it is about something else.
+
+    How other functions than Go's `init` are defined depends on the language, so that a rule about
+    them is not enforced.
+    """
+    names = [token.word for token in tokens if token.role == "name"]
+    verbs = {token.word for token in tokens if token.role == "verb"}
+    is_about = any(token.text in _FUNCTIONS for token in tokens)
+    if len(names) != 1 or not re.fullmatch(r"\w+\(\)", names[0]):
+        return None
+    if names == ["init()"] and (not verbs or verbs <= _DEFINING or (is_about and verbs == {"use"})):
+        clauses = read_clauses(tokens)
+        is_plain = len(clauses) == 1 and clauses[0].has_only("names", nouns="construct|it")
+        if not is_plain or scope.folder != WORKSPACE:
+            return ()
+        return (Content(_INIT, ("*.go",)),)
+    return () if is_about and verbs <= _DEFINING else None
 
 
 # --- one verb -------------------------------------------------------------------------------------
@@ -83,6 +117,7 @@ _PATHS: dict[str, frozenset[Action]] = {
     "hand-edit": WRITES,
     "save": frozenset({"create", "change"}),
     "delete": v.DELETES,
+    "move": v.MOVES,
     "create": v.CREATES,
     "add": v.CREATES,
     "introduce": v.CREATES,
@@ -99,6 +134,11 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
     symbols = _read_symbols(verb, clause, scope)
     if symbols:
         return symbols
+    # "Top-level dependencies" are those that the project itself names.
+    if {"top-level", "packages"} <= clause.nouns:
+        clause = attrs.evolve(clause, nouns=clause.nouns - {"top-level"})
+    if _is_about_folders(verb, clause):
+        return None
     for noun, read in _SUBJECTS.items():
         if noun in clause.nouns:
             return read(verb, clause)
@@ -471,7 +511,6 @@ def read_hosts(clause: Clause) -> Hosts | None:
 _WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
 TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
-_TESTS = ("*test*", "*spec*")
 _CONFIG = ("config/**", "*.config.*", "config.*")
 
 
@@ -492,9 +531,11 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
         return None
     if not all(quoted_names.is_path(name, named=True) for name in clause.scopes):
         return None
+    if _BRANCHES.intersection(clause.scopes):
+        return None
     expression = "|".join(map(code_expression, clause.names))
     places = patterns_of(clause.scopes, scope)
-    for noun, files in (("tests", _TESTS), ("source", _TESTS), ("config files", _CONFIG)):
+    for noun, files in (("tests", TESTS), ("source", TESTS), ("config files", _CONFIG)):
         places += files if noun in nouns else ()
     if "outside" in clause.places or "source" in nouns:
         # "In production code" leaves out tests.
@@ -602,7 +643,7 @@ def _read_import(clause: Clause, scope: Scope) -> Content | None:
         r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
-    return Content(expression, _TESTS if is_in_tests else _code_files(clause, scope), TEXTS)
+    return Content(expression, TESTS if is_in_tests else _code_files(clause, scope), TEXTS)
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.
@@ -641,12 +682,16 @@ def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
 
 def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     actions = _PATHS.get(verb, frozenset())
+    # "Do not edit files in `main`" means the branch, unless it is called a folder.
+    is_branch = bool(clause.places and _BRANCHES.intersection(clause.names))
+    if is_branch and "folder" not in clause.nouns:
+        return None
     if "outside" in clause.places:
         if actions == v.CREATES:
             others = read_other_folders(clause, scope)
             return attrs.evolve(others, actions=actions) if others else None
         return read_other_folders(clause, scope) if actions >= WRITES else None
-    known = f"{_FILES}|modules|artifacts" if verb in ("write", "hand-edit", "delete") else _FILES
+    known = f"{_FILES}|modules|artifacts" if verb in _HANDLING else _FILES
     if not clause.has_only("names", "exceptions", nouns=known, places=ANYWHERE):
         return None
     if _is_about_contents(verb, clause):
@@ -661,16 +706,39 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     if not all(quoted_names.is_path(name, named=is_named) for name in names):
         return None
     is_generated = scope.generated or "generated" in clause.nouns
+    exceptions = patterns_of(clause.exceptions, scope)
+    # To rename a folder is not to rename the files in it.
+    if verb == "move" and "file" not in clause.nouns and not clause.places:
+        folders = [name for name in clause.names if not re.search(r"\w\.\w+$", name)]
+        exceptions += tuple(f"{each}/**" for each in patterns_of(folders, scope))
     return Paths(
         patterns_of(clause.names, scope),
         actions,
-        patterns_of(clause.exceptions, scope),
+        exceptions,
         by_hand=actions <= WRITES and (by_hand or is_generated),
     )
 
 
+_HANDLING = ("write", "hand-edit", "delete", "move")
+# Names that are folders only if they end with a slash, or if the sentence says so.
+_BRANCHES = frozenset("main master develop dev trunk production staging release".split())
+
+
+def _is_about_folders(verb: str, clause: Clause) -> bool:
+    """Return whether a sentence is about folders as such, and not about the files in them.
+
+    "Do not create folders in `a`" allows new files in `a`.
+    """
+    is_handled = verb in ("create", "add", "introduce", "delete", "move")
+    is_any = bool(clause.places) or not clause.names
+    return clause.are_folders and "file" not in clause.nouns and is_handled and is_any
+
+
 def _is_about_contents(verb: str, clause: Clause) -> bool:
     """Return whether a sentence is about what is in a file, and not about the file."""
+    # "Never move files to `a`" is not about the files in `a`.
+    if verb == "move" and "to" in clause.places:
+        return True
     # "Add tests to `a`" is not about the file `a`.
     if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
         return True
@@ -701,6 +769,7 @@ def patterns_of(names: list[str], scope: Scope) -> tuple[str, ...]:
 def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
     """Read "files outside ⟦0⟧": everything in the workspace but the given folders."""
     is_plain = clause.has_only("names", nouns="file|folder", places=ANYWHERE)
+    is_plain = is_plain and ("file" in clause.nouns or not clause.are_folders)
     if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
@@ -830,7 +899,7 @@ _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
 _CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _WILDCARD_IMPORTS = Content(
-    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+(?:static\s+)?[\w.]+\.\*;)",
+    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+[\w.]+\.\*;)",
     ("*.py", "*.java", "*.kt", "*.scala"),
 )
 _RELATIVE_IMPORTS = Content(
@@ -877,7 +946,7 @@ PLAIN_ACTIONS = (
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
     Plain("create|save|add|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
-    Plain("create|save|add", "tests", "new|file|it", Paths(_TESTS, v.CREATES), sure=False),
+    Plain("create|save|add", "tests", "new|file|it", Paths(TESTS, v.CREATES), sure=False),
     Plain("run|start", "app", "it", Commands((*v.DEV_SERVER, *v.RUN_APP))),
     Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
@@ -902,6 +971,7 @@ PLAIN_ACTIONS = (
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
     Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
+    Plain("push-tag", "", f"{_CODE}|artifacts", Commands(v.PUSH_TAGS)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS, skips_hooks=True)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),

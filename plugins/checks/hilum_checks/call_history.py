@@ -50,6 +50,10 @@ class CallHistory:
         # Where the writes are that a call does not name, and the calls that only check the project.
         self._begins: dict[str, int] = {}
         self._checking: set[str] = set()
+        # The calls that only format, and the writes that come from nothing else.
+        self._formatting: set[str] = set()
+        self._formatted: dict[FileAccess, int] = {}
+        self._last_edit = 0
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -72,20 +76,31 @@ class CallHistory:
         self._begins[result.call_id] = begin
         # A call that failed may have written a part, so it counts as well, unless it never began.
         if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
-            self._add_writes(facts.accesses, begin)
+            inside = [each for each in facts.accesses if call_steps.is_inside(each, str(root))]
+            if inside:
+                self._add_writes(inside, begin)
         if tool.risk != "execute" or result.code in _NOT_BEGUN:
             return
+        formatted = {
+            access
+            for command in facts.commands
+            if call_steps.is_formatter(command)
+            for access in command.effects.files
+        }
         for place, access in call_steps.find_writes(facts):
-            self._add_writes([access], begin + place)
+            self._add_writes([access], begin + place, formats=access in formatted)
         unseen = call_steps.find_unseen(facts)
         # What a program has written is known after the call, but not which of its commands did it.
         self._begins[result.call_id] = begin + max(unseen, default=0)
         if call_steps.only_checks(facts):
             self._checking.add(result.call_id)
+        if call_steps.only_formats(facts):
+            self._formatting.add(result.call_id)
         is_done = "exit_code" in result.data
         if unseen and not is_done and not result.code:
             # A command in the background may write at any time.
             self.last_write = max(self.last_write, begin)
+            self._last_edit = max(self._last_edit, begin)
         if result.data.get("exit_code") == 0:
             proven = call_steps.find_proven(facts)
             self._succeeded += [(begin + place, command) for place, command in proven]
@@ -106,13 +121,24 @@ class CallHistory:
             return
         place = self._begins.get(call_id, self._calls * _STEPS + _STEPS - 1)
         cwds = (str(root),)
-        self._add_writes([FileAccess("write", path, cwds=cwds) for path in paths], place)
+        accesses = [FileAccess("write", path, cwds=cwds) for path in paths]
+        self._add_writes(accesses, place, formats=call_id in self._formatting)
 
-    def _add_writes(self, accesses: Iterable[FileAccess], place: int) -> None:
+    def _add_writes(
+        self, accesses: Iterable[FileAccess], place: int, *, formats: bool = False
+    ) -> None:
         self.last_write = max(self.last_write, place)
+        if not formats:
+            self._last_edit = max(self._last_edit, place)
         for access in accesses:
             if access.kind not in ("read", "any"):
-                self._writes[access] = max(self._writes.get(access, 0), place)
+                writes = self._formatted if formats else self._writes
+                writes[access] = max(writes.get(access, 0), place)
+
+    def _list_newer(self, place: int, *, formats: bool) -> list[FileAccess]:
+        """Return the writes after a place; those of formatters only if they count."""
+        found = [self._writes, self._formatted] if formats else [self._writes]
+        return [access for writes in found for access, each in writes.items() if each > place]
 
     def _add_reads(self, accesses: Iterable[FileAccess]) -> None:
         for access in accesses:
@@ -145,8 +171,15 @@ class CallHistory:
             commands: The commands.
             root: The root of the workspace.
         """
-        last = self._find_last(commands, root)
-        return last > 0 and last >= self.last_write
+        last, command = self._find_last(commands, root)
+        return command is not None and last >= self._find_last_write(command)
+
+    def _find_last_write(self, command: CommandFacts) -> int:
+        """Return the place of the last write after which a command has to succeed again.
+
+        Two formatters would otherwise make each other necessary for ever.
+        """
+        return self._last_edit if call_steps.is_formatter(command) else self.last_write
 
     def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
@@ -180,7 +213,7 @@ class CallHistory:
         matcher = PathMatcher(root)
         steps = [step for step in call_steps.find_writes(facts) if step.place < place]
         if isinstance(constraint, Accompanied):
-            begin = self._find_last(constraint.before, root) if constraint.before else 0
+            begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
         writes = [
@@ -190,16 +223,20 @@ class CallHistory:
         ]
         if changed is None:
             writes += [each for each in call_steps.find_unseen(facts) if each < place]
+        formatting = {
+            2 * index for index, each in enumerate(facts.commands) if call_steps.is_formatter(each)
+        }
         last = max(writes, default=-1)
+        last_edit = max((each for each in writes if each not in formatting), default=-1)
         done = [
-            each
+            (each, last_edit if call_steps.is_formatter(earlier) else last)
             for each, earlier in call_steps.find_proven(facts, command)
             if command is not None
             and each < place
             and call_steps.is_needed(constraint.needed, earlier, root)
         ]
         if done:
-            return max(done) < last
+            return all(each < limit for each, limit in done)
         if last >= 0:
             return True
         if changed is not None:
@@ -213,7 +250,7 @@ class CallHistory:
             commands: The commands.
             root: The root of the workspace.
         """
-        return self._find_last(commands, root) > 0
+        return self._find_last(commands, root)[0] > 0
 
     def note_answer(self) -> None:
         """Note that an agent has given its final answer, with which a piece of work ends."""
@@ -232,12 +269,13 @@ class CallHistory:
             # A piece of work ends with a final answer, or with the command, such as a commit.
             begin = self._answered
             if constraint.before is not None:
-                begin = self._find_last(constraint.before, root)
+                begin = self._find_last(constraint.before, root)[0]
             return self._lacks_change(constraint.needed, changed, matcher, begin)
-        last = self._find_last(constraint.needed, root)
+        last, command = self._find_last(constraint.needed, root)
         if changed is None:
-            return self.last_write > last
-        newer = [access for access, place in self._writes.items() if place > last]
+            return (self._find_last_write(command) if command else self.last_write) > last
+        formats = command is None or not call_steps.is_formatter(command)
+        newer = self._list_newer(last, formats=formats)
         return any(_covers(matcher, changed, access) for access in newer)
 
     def _lacks_change(
@@ -257,18 +295,17 @@ class CallHistory:
             begin: The place of the command.
             inner: Writes of a call that has not begun.
         """
-        newer = [access for access, place in self._writes.items() if place > begin]
-        newer += inner
+        newer = [*self._list_newer(begin, formats=True), *inner]
         if any(_covers(matcher, needed, access) for access in newer):
             return False
         return any(changed is None or _covers(matcher, changed, access) for access in newer)
 
-    def _find_last(self, commands: Commands, root: Path) -> int:
-        """Return the place at which one of the commands has succeeded last; 0 if none has."""
+    def _find_last(self, commands: Commands, root: Path) -> tuple[int, CommandFacts | None]:
+        """Return where one of the commands has succeeded last, and which; 0 if none has."""
         for place, command in reversed(self._succeeded):
             if call_steps.is_needed(commands, command, root):
-                return place
-        return 0
+                return place, command
+        return 0, None
 
 
 def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:

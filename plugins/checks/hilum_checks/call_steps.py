@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
 
 from hilum_checks import command_matcher
@@ -43,6 +44,18 @@ _IDLE_OF = {
     "task": re.compile(rf"{_IDLE.pattern}|-n|--dry|-l|--list|--summary"),
     "tox": re.compile(rf"{_IDLE.pattern}|-n|--notest|-l|--listenvs"),
 }
+# Programs that make or remove folders, in which Git sees no change.
+_MAKES_FOLDERS = frozenset(("mkdir", "rmdir"))
+_CACHES = frozenset(
+    "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .coverage htmlcov node_modules"
+    " .eslintcache .turbo .parcel-cache .gradle".split()
+)
+# Programs, sub-commands and scripts that format code.
+_FORMATS = re.compile(
+    r"gofmt|gofumpt|goimports|black|isort|autopep8|yapf|prettier|rustfmt|clang-format|shfmt|stylua"
+    r"|dprint|ktlint|google-java-format|(?:[\w.]+[:_-])*(?:fmt|format|lint-fix|spotless)(?:[:_-][\w.]+)*"
+)
+_FIXES = frozenset(("--fix", "--write", "--autocorrect", "--autocorrect-all"))
 # Words of `make` with which it runs the recipes of the project, and reports their failure.
 _MAKE_WORKS = re.compile(
     r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
@@ -106,15 +119,56 @@ def find_writes(facts: CallFacts) -> list[Step]:
     """
     root = str(facts.matcher.root)
     places: dict[FileAccess, int] = {}
+    without_text: set[FileAccess] = set()
     for index, command in enumerate(facts.commands):
-        places.update(dict.fromkeys(command.effects.files, 2 * index + 1))
+        # What a formatter writes is its work, which comes no later than its success.
+        place = 2 * index if is_formatter(command) else 2 * index + 1
+        places.update(dict.fromkeys(command.effects.files, place))
+        if command.effects.program in _MAKES_FOLDERS:
+            without_text.update(command.effects.files)
     steps = []
     for access in facts.accesses:
-        if access.kind not in ("read", "any"):
-            folder = (access.cwds[0] if access.cwds else "") or root
-            if str(Path(folder, access.path)).startswith(f"{root}/"):
-                steps.append(Step(places.get(access, 2 * len(facts.commands)), access))
+        if access.kind in ("read", "any") or access in without_text or _is_cache(access):
+            continue
+        if is_inside(access, root):
+            steps.append(Step(places.get(access, 2 * len(facts.commands)), access))
     return sorted(steps, key=lambda step: step.place)
+
+
+def is_inside(access: FileAccess, root: str) -> bool:
+    """Return whether an access is to a file of the workspace.
+
+    Args:
+        access: The access.
+        root: The root of the workspace.
+    """
+    folder = (access.cwds[0] if access.cwds else "") or root
+    return os.path.normpath(os.path.join(folder, access.path)).startswith(f"{root}/")
+
+
+def _is_cache(access: FileAccess) -> bool:
+    """Return whether an access only deletes what programs keep for later, and create again."""
+    return access.kind == "delete" and os.path.basename(access.path.rstrip("/")) in _CACHES
+
+
+def is_formatter(command: CommandFacts) -> bool:
+    """Return whether a command formats or repairs code in place: ``gofmt -w``, ``eslint --fix``.
+
+    Args:
+        command: The command.
+    """
+    words = [os.path.basename(word) for word in command.words[:5]]
+    return any(map(_FORMATS.fullmatch, words)) or not _FIXES.isdisjoint(command.words[1:])
+
+
+def only_formats(facts: CallFacts) -> bool:
+    """Return whether nothing but formatters may write the files that a call does not name.
+
+    Args:
+        facts: The call.
+    """
+    writing = [command for command in facts.commands if _may_write(command)]
+    return bool(writing) and all(map(is_formatter, writing)) and not facts.unknown_command
 
 
 def find_unseen(facts: CallFacts) -> list[int]:
@@ -201,6 +255,12 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
         root: The root of the workspace.
     """
     is_meant = command_matcher.match_command(needed, command) == "yes"
+    names_part = any(word.startswith("./") for word in command.words)
+    if not is_meant and names_part and command.effects.program == "go":
+        # A part of the project is enough: `go vet ./internal/...` for `go vet ./...`.
+        parts = tuple(tuple(word for word in each if word != "./...") for each in needed.patterns)
+        named = attrs.evolve(needed, patterns=parts)
+        is_meant = command_matcher.match_command(named, command) == "yes"
     if not is_meant or not _does_its_work(command, needed):
         return False
     return _runs_in_project(command, root, os.path.join(os.path.realpath(root), needed.folder))

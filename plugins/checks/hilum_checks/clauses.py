@@ -40,6 +40,7 @@ class Clause:
         kinds: Kinds of sessions.
         length: The limit and the unit of a length.
         by_hand: Whether the object says "directly" or similar.
+        are_folders: Whether the object is folders: "folders in `a`", and not "in the folder `a`".
     """
 
     verbs: list[str] = attrs.Factory(list)
@@ -52,6 +53,7 @@ class Clause:
     kinds: list[str] = attrs.Factory(list)
     length: tuple[int, str] | None = None
     by_hand: bool = False
+    are_folders: bool = False
 
     @property
     def has_object(self) -> bool:
@@ -77,6 +79,7 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     clauses = [Clause()]
     is_list = any(token.text in ("or", "nor", "and/or", "或", "或者", "、") for token in tokens)
     previous = ""
+    before = ""
     is_exception = False
     for token in tokens:
         clause = clauses[-1]
@@ -110,6 +113,9 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
             is_exception = True
         elif not _add_word(clause, token):
             return []
+        elif token.word == "folder" and before not in ("place", "name"):
+            clause.are_folders = True
+        before = token.role
         # A noun between a place and a name does not separate them: "in the folder `b`".
         if token.role not in ("noun", "filler", "by hand") or previous != "place":
             previous = token.role

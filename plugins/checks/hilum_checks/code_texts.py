@@ -132,6 +132,14 @@ def may_delete(text: str) -> bool:
     return _DELETING.search(text) is not None
 
 
+_MOVING = re.compile(r"rename|(?<!re)move|replace\s*\(|\bmv\b", re.IGNORECASE)
+
+
+def may_move(text: str) -> bool:
+    """Return whether code might rename or move files."""
+    return _MOVING.search(text) is not None
+
+
 _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 

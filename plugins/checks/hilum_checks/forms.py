@@ -89,6 +89,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     doubts: list[str] = []
     read: list[Parts] = []
     omitted: list[str] = []
+    unread: list[str] = []
     before: Chunk = ()
     for sentence in sentences:
         is_binding = _binding_pattern().search(sentence.text) is not None
@@ -114,6 +115,8 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
             bounds = [each for each in asides if not re.match(r"(?:and|plus)\b", each)]
             doubts += filter(_BOUNDS.search, bounds) if is_order else asides
             omitted += [*own.omitted, *sentence.omitted]
+        elif sentence.tokens and sentence.tokens[0].role == "NOT":
+            unread += filter(None, [_name_prohibition(sentence)])
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
@@ -128,9 +131,21 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     # "Never amend. Only amend if I say so."
     kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
     check = Check(tuple(dict.fromkeys(kept)))
-    rest = ", ".join(dict.fromkeys(omitted))
+    rest = ", ".join(dict.fromkeys([*omitted, *unread]))
     missing = f"; not understood, so not enforced: {rest}" if rest else ""
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
+
+
+def _name_prohibition(sentence: Sentence) -> str:
+    """Return the text of a prohibition that is not understood; empty if it names nothing."""
+    names = [token.word for token in sentence.tokens if token.role == "name"]
+    anchors = re.findall(r"⟦\d+⟧", sentence.text)
+    if not names or len(names) != len(anchors):
+        return ""
+    text = sentence.text
+    for anchor, name in zip(anchors, names, strict=True):
+        text = text.replace(anchor, f"`{name}`", 1)
+    return text
 
 
 _ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)

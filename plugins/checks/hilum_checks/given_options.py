@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,33 @@ def list_passed(command: CommandFacts) -> Words | None:
         if value and name.startswith("--"):
             passed.append(f"{name}={value}")
     return tuple(passed)
+
+
+def signs_off(command: CommandFacts) -> bool:
+    """Return whether a commit is signed off by its text, or keeps the text of an earlier commit.
+
+    Args:
+        command: The command.
+    """
+    words = git_words(command.words) if command.effects.program == "git" else ()
+    if words[:2] != ("git", "commit"):
+        return False
+    options = parse_options(words[2:], _COMMIT).options
+    given = {name for name, _ in options}
+    texts = [value or "" for name, value in options if name in ("-m", "--message", "--trailer")]
+    if any(name in ("-F", "--file") and value in (None, "", "-") for name, value in options):
+        texts.append(command.command.stdin or "")
+    if any(_SIGNATURE.search(text) for text in texts):
+        return True
+    # An amended commit keeps its lines.
+    return given >= {"--amend", "--no-edit"} and given.isdisjoint(_TEXT_OPTIONS)
+
+
+_SIGNATURE = re.compile(r"^Signed-off-by[:=][ \t]*\S", re.MULTILINE | re.IGNORECASE)
+_TEXT_OPTIONS = frozenset(
+    "-m --message -F --file -C --reuse-message -c --reedit-message -t --template --fixup --squash"
+    " --reset-author --no-signoff".split()
+)
 
 
 def switches_off(options: Iterable[str], words: Words) -> bool:

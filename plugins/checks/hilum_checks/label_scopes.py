@@ -12,7 +12,19 @@ import attrs
 from hilum_checks.limiting import normalize_heading
 from hilum_checks.model import EVERYTHING, Check, Constraint, Content
 
-TESTS = ("*test*", "*spec*")
+# Whole words: `latest.go`, `inspector.go` and `contest/` contain no tests.
+_TEST_NAMES = ("test", "tests", "test[_-]*", "*[._-]test", "*[._-]tests", "*[._-]spec", "conftest")
+_TEST_FOLDERS = ("test", "tests", "__tests__", "androidTest", "*[._-]tests")
+
+
+def _test_files(ending: str) -> tuple[str, ...]:
+    """Return patterns of the files of tests with an ending, such as ``.py``; ``.*`` for all."""
+    names = [f"{name}{ending}" for name in _TEST_NAMES]
+    inner = "**" if ending == ".*" else f"**/*{ending}"
+    return (*names, *(f"**/{folder}/{inner}" for folder in _TEST_FOLDERS))
+
+
+TESTS = _test_files(".*")
 _FILES = {
     r"(?:unit |integration |e2e |end-to-end )?(?:tests?|testing|specs)": TESTS,
     "python": ("*.py", "*.pyi"),
@@ -91,7 +103,7 @@ def narrow(constraint: Constraint, labels: Iterable[str]) -> Constraint | None:
         if constraint.patterns == EVERYTHING:
             common = files
         elif files == TESTS and all(each.startswith("*.") for each in constraint.patterns):
-            common = tuple(f"{test}{each[1:]}" for each in constraint.patterns for test in TESTS)
+            common = tuple(test for each in constraint.patterns for test in _test_files(each[1:]))
         if not common:
             return None
         constraint = attrs.evolve(constraint, patterns=common)

@@ -94,7 +94,8 @@ VERBS = {
     "import": "import|import from",
     "comment": "comment on|post comments on|post comments|leave comments on|reply to",
     "clone": "clone|git clone",
-    "delete": "delete|remove|wipe|purge|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
+    "delete": "delete|remove|wipe|purge|erase|unlink|删除|移除|删掉|删",
+    "move": "rename|move|移动|重命名",
     "create": "generate|produce|scaffold|author|create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
     "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
@@ -108,8 +109,9 @@ VERBS = {
     "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
-    "tag": "create release tag|create release tags|tag|create git tags|create tags|create tag|create git tag|push tag|push tags"
+    "tag": "create release tag|create release tags|tag|create git tags|create tags|create tag|create git tag"
     "|打标签",
+    "push-tag": "push tag|push tags|push git tag|push git tags|push release tags",
     "release": "release|cut release",
     "github-release": "create release|create github release|create github releases|create releases",
     "call": "call|调用",
@@ -184,7 +186,8 @@ NOUNS = {
     "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
-    "other": "additional|third-party|third party|runtime|mandatory|heavy|top-level|extra|external|unapproved|额外的|第三方",
+    "other": "additional|third-party|third party|runtime|mandatory|heavy|extra|external|unapproved|额外的|第三方",
+    "top-level": "top-level|top level",
     "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
     "|merge request|merge requests|合并请求",
     "issue": "issue|issues|github issue|github issues|gh issue|gitlab issues|工单",

@@ -6,7 +6,7 @@ import os
 import re
 
 import attrs
-from hilum_guard import UNKNOWN
+from hilum_guard import UNKNOWN, git_words
 
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_texts import read_text
@@ -49,7 +49,54 @@ def read_message_file(command: CommandFacts, path: str, facts: CallFacts) -> str
     """Return the text of a file that a command reads as a message; ``…`` if it is unknown."""
     if path == "-":
         return command.command.stdin or UNKNOWN
+    printed = _read_printed(command, path, facts)
+    if printed is not None:
+        return printed
     # An earlier command on the line may write the file.
     if len(facts.commands) > 1 and any(access.kind == "write" for access in facts.accesses):
         return UNKNOWN
     return read_text(os.path.join(command.cwd or "/", path)) or UNKNOWN
+
+
+# Sub-commands of Git that write no file of the working tree.
+_KEEPS_FILES = frozenset("add commit push status".split())
+
+
+def _read_printed(command: CommandFacts, path: str, facts: CallFacts) -> str | None:
+    """Return what the first command of a call prints to a file, if nothing else may write it.
+
+    Args:
+        command: The command that reads the file.
+        path: The file, as the command names it.
+        facts: The call.
+    """
+    first, *others = facts.commands
+    text = facts.command_texts[0].strip() if len(facts.command_texts) == 1 else ""
+    is_first = first.command.writes == (path,) and first.cwds == command.cwds
+    if not is_first or facts.unknown_command or not text.startswith(first.source):
+        return None
+    # It runs certainly, and before the others.
+    rest = text.removeprefix(first.source)
+    if not re.match(rf"\s*>\s*{re.escape(path)}\s*?(?:&&|;|\n)", rest):
+        return None
+    for each in others:
+        if each.effects.program != "git" or each.command.writes:
+            return None
+        if _KEEPS_FILES.isdisjoint(git_words(each.words)[1:2]):
+            return None
+    program, *words = first.words or ("",)
+    # The shell may replace a pattern by the names of files.
+    is_plain = bool(words) and not any(re.search(r"[*?\[]", word) for word in words)
+    is_plain = is_plain and not any(re.search(r"[\\%]", word) for word in words[1:])
+    if program == "echo" and is_plain and not re.search(r"^-|[\\]", words[0]):
+        return " ".join(words)
+    if program != "printf" or not is_plain:
+        return None
+    form = words[0].replace("\\n", "\n")
+    if re.search(r"[\\]|^-", form) or form.count("%") != len(words) - 1:
+        return None
+    for word in words[1:]:
+        if "%s" not in form:
+            return None
+        form = form.replace("%s", word, 1)
+    return form

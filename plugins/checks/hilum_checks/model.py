@@ -8,14 +8,21 @@ from typing import Literal
 import attrs
 
 Effect = Literal["deny", "ask"]
-Action = Literal["read", "create", "change", "delete"]
+Action = Literal["read", "create", "change", "delete", "move"]
+"""Something done to a file. A move is a deletion as well; "move" alone means only moves."""
 Words = tuple[str, ...]
 """The words of a command."""
 
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
 READS: frozenset[Action] = frozenset({"read"})
 EVERYTHING = ("**",)
-_GERUNDS = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
+_GERUNDS = {
+    "read": "reading",
+    "create": "creating",
+    "change": "changing",
+    "delete": "deleting",
+    "move": "moving",
+}
 MAX_LISTED = 4
 """Maximum number of commands listed in a summary."""
 MAX_EXCEPTIONS = 20

@@ -191,7 +191,10 @@ _CASES = {
     "snake_case": r"^_*[a-z0-9]+(?:[_.]+[a-z0-9]+)*_*(?:\.[a-z]+)?$",
     "pascalcase": r"^[A-Z][A-Za-z0-9]*(?:\.[a-z0-9]+)*$",
 }
-_COMPONENTS = ("*.tsx", "*.jsx", "*.vue", "*.svelte")
+# Elsewhere, entry points, pages and hooks have these endings, too.
+_COMPONENTS = tuple(f"**/components/**/*{ending}" for ending in (".tsx", ".jsx", ".vue", ".svelte"))
+# A generator writes `components/ui/button.tsx`.
+_NO_COMPONENTS = ("index.*", "**/hooks/**", "**/lib/**", "**/utils/**", "**/components/ui/**")
 _KINDS_OF_FILES: dict[str, tuple[str, ...]] = {
     "typescript": ("*.ts", "*.tsx"),
     "ts": ("*.ts", "*.tsx"),
@@ -208,7 +211,8 @@ _FILE_WORDS = frozenset(
     "for all new file files filename filenames names name naming must be named use in uses are the"
     " should follow is a and directory directories folder 文件名 命名 使用 file name".split()
 )
-_TEST_FORMS = ("test_*{}", "*_test{}", "*-test{}", "*.test{}", "*.spec{}", "*Test{}", "*Tests{}")
+# `latest.ts` ends as `FooTest.ts` does if case does not matter, and `load-test.ts` may be a script.
+_TEST_FORMS = ("test_*{}", "*_test{}", "*.test{}", "*.spec{}")
 
 
 def _read_files(tokens: Sequence[Token]) -> Names | None:
@@ -228,7 +232,13 @@ def _read_files(tokens: Sequence[Token]) -> Names | None:
         return None
     files = _KINDS_OF_FILES[kinds.pop()]
     # `__init__.py` and `README.py` follow other conventions, as do types such as `vite-env.d.ts`.
-    return Names(_CASES[cases[0]], files, ("*.config.*", "*.d.ts", "__*__.py"), wanted=True)
+    others: tuple[str, ...] = ("*.config.*", "*.d.ts", "__*__.py")
+    expression = _CASES[cases[0]]
+    if files == _COMPONENTS:
+        # `useCart.tsx` is a hook.
+        expression = rf"{expression}|^use[A-Z-]"
+        others += _NO_COMPONENTS
+    return Names(expression, files, others, wanted=True)
 
 
 _TEST_WORDS = frozenset(

@@ -28,6 +28,7 @@ _PROC_ROOT = re.compile(r"^/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?root(?=
 _PROC_CWD = re.compile(r"^(?:/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?cwd|~\+)(?=/|$)")
 # These sets are created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
+_MOVES: frozenset[Action] = frozenset({"delete", "move"})
 _CHANGES: frozenset[Action] = frozenset({"change"})
 _CREATES_OR_CHANGES: frozenset[Action] = frozenset({"create", "change"})
 
@@ -138,7 +139,9 @@ class _Match:
         if self.is_read:
             return READS
         if self.access.kind == "delete":
-            return _DELETES
+            # `git rm --cached` leaves the file where it is.
+            is_move = self.access.moved and not self.access.generated
+            return _MOVES if is_move else _DELETES
         if self.access.existing or self.access.kind == "link":
             return _CHANGES
         return _CREATES_OR_CHANGES
@@ -214,6 +217,8 @@ class _Match:
 
     def _has_action(self, form: str) -> bool:
         actions = self.actions
+        if "delete" in actions:
+            return bool(actions & self.constraint.actions)
         if len(actions) == 1 or actions <= self.constraint.actions:
             return actions <= self.constraint.actions
         path = os.path.join(self.view.real_root, form)

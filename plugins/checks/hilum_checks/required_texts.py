@@ -74,7 +74,7 @@ def _may_lack(
         access: The write of the file.
         before: The text of the file.
     """
-    if access.existing or access.generated:
+    if access.existing:
         return False
     if not before.strip():
         if UNKNOWN in access.path or access.deep:

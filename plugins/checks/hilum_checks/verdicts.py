@@ -391,7 +391,8 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
 
     The sandbox protects files that exist, and folders in which nothing may change.
     """
-    if constraint.outside:
+    # A name says nothing secret: what may rename a file unseen needs no approval.
+    if constraint.outside or constraint.actions == {"move"}:
         return ""
     # The sandbox protects the files of the workspace's own working tree only.
     if facts.matcher.is_kept_by_sandbox(constraint) and not facts.enters_linked_tree:
@@ -502,6 +503,8 @@ def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
     text = code_texts.join_literals(text)
     if "delete" in actions and code_texts.may_delete(text):
         return FileAccess("delete", "")
+    if "move" in actions and code_texts.may_move(text):
+        return FileAccess("delete", "", moved=True)
     if {"create", "change"} & actions and code_texts.may_write(text):
         return FileAccess("write", "", existing="change" in actions)
     if "read" in actions and code_texts.may_read(text):

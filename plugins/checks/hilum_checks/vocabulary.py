@@ -261,6 +261,9 @@ RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge|glab mr accept")
 MERGE_BRANCH = phrases("git merge")
 TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
+PUSH_TAGS = phrases(
+    "git push --tags|git push --follow-tags|git push * refs/tags/*|git push * tag|git push * v[0-9]*.[0-9]*.[0-9]*"
+)
 INSTALL = phrases(
     "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv add"
     "|uv tool install|pipx install|poetry add|pdm add|pipenv install|conda install|mamba install"
@@ -292,6 +295,7 @@ TWEET_TOOLS = (
 )
 CREATES: frozenset[Action] = frozenset({"create"})
 DELETES: frozenset[Action] = frozenset({"delete"})
+MOVES: frozenset[Action] = frozenset({"move"})
 
 # hilum's tools, keyed by the names that rules for other agents use.
 TOOLS: dict[str, Words] = {

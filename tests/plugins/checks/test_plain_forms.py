@@ -87,7 +87,7 @@ ENFORCED = {
     "No `any` (`@typescript-eslint/no-explicit-any`)": r"refuses writing text that matches /(?m:(?:[:<,|&]",
     "Don't use `@ts-ignore` or `@ts-expect-error`": r"refuses writing text that matches /@ts\-ignore",
     "No `unsafe` code": r"refuses writing text that matches /(?m:\bunsafe",
-    "Do not use `setTimeout` in tests.": r"refuses writing text that matches /(?<![\w.$>:])setTimeout(?!\w)/ in *test*",
+    "Do not use `setTimeout` in tests.": r"refuses writing text that matches /(?<![\w.$>:])setTimeout(?!\w)/ in test.*",
     "Don't use `.unwrap()` outside of tests": r"refuses writing text that matches /\.unwrap\(/, except *.md",
     "Never use `env()` outside of config files.": r"refuses writing text that matches /(?<![\w.$>:])env\(/",
     "No `fetch()` outside `src/api/`.": r"refuses writing text that matches /(?<![\w.$>:])fetch\(/, except *.md",
@@ -272,7 +272,7 @@ ENFORCED = {
     "Read [the guide](docs/guide.md) before changing the repository.": "refuses writing files by hand, except .git before",
     "Before editing files in `api/`, read `api/README.md`.": "refuses writing api before reading api/README.md",
     "Before working on anything in `web/`, read `web/A.md` if it isn't already in context.": "refuses writing web before",
-    "Read `docs/testing.md` before writing tests.": "refuses writing *test*, *spec* before reading docs/testing.md",
+    "Read `docs/testing.md` before writing tests.": "refuses writing test.*",
     "Before making changes, read and follow [A](A.md) and the relevant sections of [B](B.md).": "refuses",
     "修改代码前先阅读 `docs/a.md`": "refuses writing files by hand, except .git before",
     # before writing, finishing, submitting
@@ -401,7 +401,7 @@ ENFORCED = {
     "Always `terraform plan` before `terraform apply`": "refuses the command `terraform apply` or `tofu apply` before",
     "`docs/a.md` - READ THIS FIRST.": "refuses writing files by hand, except .git before reading",
     "Always ask the user's approval to run tests": "asks before the command `pytest` or `npm test` or `npm t` or",
-    "Do not write tests unless the user requests them.": "asks before creating files in *test*, *spec*",
+    "Do not write tests unless the user requests them.": "asks before creating test.*",
     "Never add yourself or an AI tool as a co-author.": "refuses a commit message that matches",
 }  # fmt: skip
 ADVICE = """Never run `npx prisma generate` standalone.

@@ -104,8 +104,8 @@ def test_rules_about_code_hold_in_the_files_that_a_heading_or_a_label_names(tmp_
     )
     rules = load_rules(path).rules
     patterns = [rule.check and rule.check.parts[0][1].patterns[:2] for rule in rules]
-    tests = ("*test*", "*spec*")
-    assert patterns == [tests, ("*test*.ts", "*spec*.ts"), ("*.py", "*.pyi"), None, tests, ("**",)]
+    tests = ("test.*", "tests.*")
+    assert patterns == [tests, ("test.ts", "tests.ts"), ("*.py", "*.pyi"), None, tests, ("**",)]
 
 
 @pytest.mark.parametrize(

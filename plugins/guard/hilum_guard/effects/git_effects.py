@@ -276,12 +276,14 @@ def _read_restore(git: _Git) -> bool:
         # Restoring from another revision may change every file; restoring from the index changes
         # only edited files.
         for path in paths:
-            git.call.access("write", path, deep="all" if takes_revision else "some")
+            depth: Depth = "all" if takes_revision else "some"
+            git.call.access("write", path, deep=depth, generated=True)
         return True
     # Without `--`, the first word may be a revision or a path.
     for number, path in enumerate(git.operands):
         if number > 0 or git.call.exists(path):
-            git.call.access("write", path, deep="all" if len(git.operands) > 1 else "some")
+            depth = "all" if len(git.operands) > 1 else "some"
+            git.call.access("write", path, deep=depth, generated=True)
     return False
 
 
