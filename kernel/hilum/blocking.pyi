@@ -84,6 +84,7 @@ def open_kernel(
     project_plugins: Sequence[str] = (),
     required: Sequence[str] = (),
     project_settings: bool = True,
+    expects_prompt: bool = False,
 ) -> AbstractContextManager[Kernel]: ...
 def open_standard_session(
     workspace: str | os.PathLike[str] = ".",

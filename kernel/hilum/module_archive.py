@@ -79,6 +79,10 @@ class ArchiveFinder:
         if data[: len(_HEADER)] != _HEADER:
             raise ValueError
         index = int.from_bytes(data[-_NUMBER_BYTES:], "big")
+        self._path: list[str]
+        self._entries: dict[str, _Entry]
+        self.compiled: bytes
+        folders: dict[str, int]
         parts = marshal.loads(data[index:-_NUMBER_BYTES])
         self._path, folders, self._entries, self.compiled = parts
         self._data = data

@@ -23,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 from collections.abc import Sequence
@@ -347,6 +348,8 @@ def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    # The server may have looked for its own folder of temporary files.
+    tempfile.tempdir = None
     sys.argv[1:] = request["arguments"]
     sys.path[:0] = [request["cwd"], *request["added_folders"]]
     importlib.invalidate_caches()
