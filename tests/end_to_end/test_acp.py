@@ -9,7 +9,7 @@ import pytest
 import trio
 from acp_editor import EVERYTHING, Refused, open_editor
 
-pytestmark = pytest.mark.slow(cases=14, of="file")
+pytestmark = pytest.mark.slow(cases=9, of="file")
 
 WRITE_ONLY = {"fs": {"readTextFile": True, "writeTextFile": True}}
 

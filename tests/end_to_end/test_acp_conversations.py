@@ -6,7 +6,7 @@ import json
 import pytest
 from acp_editor import EVERYTHING, Refused, open_editor
 
-pytestmark = pytest.mark.slow(cases=12, of="file")
+pytestmark = pytest.mark.slow(cases=7, of="file")
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 

@@ -8,7 +8,7 @@ import trio
 from acp_editor import EVERYTHING, Refused, open_editor
 from hilum.messages import AssistantMessage, ToolCall
 
-pytestmark = pytest.mark.slow(cases=20, of="file")
+pytestmark = pytest.mark.slow(cases=12, of="file")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from acp_editor import EVERYTHING, open_editor
 from editor_terminals import list_viewers
 from hilum.messages import AssistantMessage
 
-pytestmark = pytest.mark.slow(cases=8, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 # Ends once the test has seen its output.
 UNTIL_SEEN = "while [ ! -e seen ]; do sleep 0.02; done"

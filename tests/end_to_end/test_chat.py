@@ -11,7 +11,7 @@ from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text
 from hilum_replay import Fault
 
-pytestmark = pytest.mark.slow(cases=22, of="file")
+pytestmark = pytest.mark.slow(cases=14, of="file")
 
 
 def is_stopped(pid):

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-pytestmark = pytest.mark.slow(cases=20, of="file")
+pytestmark = pytest.mark.slow(cases=12, of="file")
 
 
 async def test_config_says_where_each_value_comes_from(cli):

@@ -29,7 +29,7 @@ from warm_start import OWN_TERMINAL, python_environment
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux"),
-    pytest.mark.slow(cases=6, of="file"),
+    pytest.mark.slow(cases=5, of="file"),
 ]
 
 PR_SET_NO_NEW_PRIVS = 38

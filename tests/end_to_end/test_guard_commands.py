@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-pytestmark = pytest.mark.slow(cases=18, of="file")
+pytestmark = pytest.mark.slow(cases=11, of="file")
 
 
 async def test_permissions_lists_changes_and_removes_rules(cli):

@@ -13,7 +13,7 @@ import trio
 from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text, ToolCall
 
-pytestmark = pytest.mark.slow(cases=22, of="file")
+pytestmark = pytest.mark.slow(cases=14, of="file")
 
 READY = "/help the commands"
 CHOICES = "Type one of these, then Enter:"

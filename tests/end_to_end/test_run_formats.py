@@ -9,7 +9,7 @@ from hilum_replay import Answer, Fault, load
 
 from .conftest import call
 
-pytestmark = pytest.mark.slow(cases=24, of="file")
+pytestmark = pytest.mark.slow(cases=15, of="file")
 
 
 async def test_the_answer_alone_is_on_standard_output(cli, asks):

@@ -17,7 +17,7 @@ from hilum_cli.output import ResultLine, encode
 from hilum_cli.signals import early_result
 from hilum_replay import Answer, Fault
 
-pytestmark = pytest.mark.slow(cases=10, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "output.schema.json").read_text())
 

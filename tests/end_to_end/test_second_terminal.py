@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
 
-pytestmark = pytest.mark.slow(cases=8, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 READY = "ready · "
 JOINED = "open in 2 terminals"

@@ -15,7 +15,7 @@ from hilum_serve.peer_group import PeerGroup
 from postgres_server import postgres
 from server_groups import KEY, run_group
 
-pytestmark = pytest.mark.slow(cases=6, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 __all__ = ["postgres"]
 

@@ -14,7 +14,7 @@ from hilum_browser.driver.actions import SETTLE_TIMEOUT
 
 from .conftest import Browser, Site, needs_browser
 
-pytestmark = [needs_browser, pytest.mark.slow(cases=8, of="file")]
+pytestmark = [needs_browser, pytest.mark.slow(cases=5, of="file")]
 
 
 @pytest.fixture(autouse=True)

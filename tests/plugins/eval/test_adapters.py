@@ -26,7 +26,7 @@ from hilum_eval.case_reader import read_case
 from hilum_eval.workspaces import Place, make_environ
 from hilum_replay import Answer, WireRequest, serve
 
-pytestmark = pytest.mark.slow(cases=10, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 SCRIPT = Path(__file__).parents[2] / "support" / "shell_agent.py"
 AGENT = f"{sys.executable} {SCRIPT} {{base_url}} {{model}} {{prompt_file}}"

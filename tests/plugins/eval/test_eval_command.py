@@ -15,7 +15,7 @@ from hilum import UsageError
 from hilum_eval.eval_command import main
 from hilum_eval.measurement import RESULTS
 
-pytestmark = pytest.mark.slow(cases=8, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 
 @pytest.fixture
