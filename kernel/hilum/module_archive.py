@@ -49,15 +49,18 @@ _Entry = tuple[str, str, str, bool, bytes, int, int]
 class _ArchiveLoader(SourceFileLoader):
     """A loader of a module whose bytecode is in an archive."""
 
-    def __init__(self, name: str, path: str, bytecode: memoryview) -> None:
+    def __init__(self, name: str, path: str, archive: int, start: int, size: int) -> None:
         super().__init__(name, path)
-        self._bytecode = bytecode
+        self._archive = archive
+        self._start = start
+        self._size = size
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code of the module."""
         try:
-            code: CodeType = marshal.loads(self._bytecode)
-        except (EOFError, TypeError, ValueError):  # the archive is damaged
+            # A mapped file would stay in memory: 13 MB for as long as the program runs.
+            code: CodeType = marshal.loads(os.pread(self._archive, self._size, self._start))
+        except (OSError, EOFError, TypeError, ValueError):  # the archive is damaged
             return super().get_code(fullname)
         return code
 
@@ -66,7 +69,7 @@ class ArchiveFinder:
     """A finder of modules in an archive, for ``sys.meta_path``.
 
     Args:
-        data: The content of the archive.
+        archive: The descriptor of the archive, which stays open.
 
     Attributes:
         compiled: The content of a cache of compiled texts.
@@ -75,17 +78,20 @@ class ArchiveFinder:
         ValueError: The archive is damaged or was made for another ``sys.path``.
     """
 
-    def __init__(self, data: memoryview) -> None:
-        if data[: len(_HEADER)] != _HEADER:
+    def __init__(self, archive: int) -> None:
+        end = os.fstat(archive).st_size - _NUMBER_BYTES
+        if end < 0 or os.pread(archive, len(_HEADER), 0) != _HEADER:
             raise ValueError
-        index = int.from_bytes(data[-_NUMBER_BYTES:], "big")
+        index = int.from_bytes(os.pread(archive, _NUMBER_BYTES, end), "big")
+        if not 0 < index < end:
+            raise ValueError
         self._path: list[str]
         self._entries: dict[str, _Entry]
         self.compiled: bytes
         folders: dict[str, int]
-        parts = marshal.loads(data[index:-_NUMBER_BYTES])
+        parts = marshal.loads(os.pread(archive, end - index, index))
         self._path, folders, self._entries, self.compiled = parts
-        self._data = data
+        self._archive = archive
         if self._path != sys.path:
             raise ValueError
         self._unchanged = {
@@ -112,7 +118,7 @@ class ArchiveFinder:
             is_same = folder in self._unchanged and len(path) == 1 and path[0] == folder
         if not is_same or _read_stamp(source) != stamp:
             return None
-        loader = _ArchiveLoader(name, source, self._data[start:end])
+        loader = _ArchiveLoader(name, source, self._archive, start, end - start)
         spec = ModuleSpec(name, loader, origin=source, is_package=is_package)
         spec.has_location = True
         spec.cached = cached
@@ -179,18 +185,21 @@ def use_archive(command: str, *, save: bool = True) -> None:
     from hilum.compile_cache import CompileCache
 
     _compile_cache = CompileCache(finder.compiled if finder is not None else b"")
+    if finder is not None:
+        finder.compiled = b""
     _compile_cache.install()
 
 
 def _open_archive(path: str) -> ArchiveFinder | None:
     """Return the finder of an archive; None if there is no valid one."""
-    import mmap  # not needed by commands without an archive
-
     try:
-        with open(path, "rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return ArchiveFinder(memoryview(data))
+        archive = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return ArchiveFinder(archive)
     except (OSError, EOFError, TypeError, ValueError):
+        os.close(archive)
         return None
 
 
