@@ -31,6 +31,7 @@ _FILES = {
     "typescript|ts": ("*.ts", "*.tsx", "*.mts", "*.cts", "*.vue", "*.svelte"),
     "javascript|js": ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte"),
     "rust": ("*.rs",),
+    r"c\+\+|cpp": ("*.cpp", "*.cc", "*.cxx", "*.h", "*.hpp", "*.hh"),
     "go|golang": ("*.go",),
     "java": ("*.java",),
     "kotlin": ("*.kt", "*.kts"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks.actions import Scope, patterns_of
-from hilum_checks.label_scopes import TESTS
+from hilum_checks.label_scopes import TESTS, narrow_to_language
 from hilum_checks.model import READS, WRITES, Paths, ReadFirst
 from hilum_checks.sentences import Token
 
@@ -124,8 +124,14 @@ def read_written(tokens: Sequence[Token], scope: Scope) -> Paths | None:
     )
     if is_about_tests and "tests" in words and scope.folder == WORKSPACE:
         return Paths(TESTS, WRITES)
+    # "Before writing or reviewing Python".
+    language = narrow_to_language(words)
+    if language:
+        words = [word for word in words if word not in (*language.words, "reviewing")]
     is_start = _BEGINNING_WORDS.issuperset(words) and not _BEGINNINGS.isdisjoint(words)
-    return _any_write(scope) if is_start else None
+    if not is_start or (language and scope.folder != WORKSPACE):
+        return None
+    return Paths(language.files, WRITES) if language else _any_write(scope)
 
 
 def _any_write(scope: Scope) -> Paths:

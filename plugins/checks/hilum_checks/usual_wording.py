@@ -16,17 +16,6 @@ _COLLECTIVE = (
     r"(?:caches?|settings|state|logs?|dumps?|fixtures|assets|configs?|configuration|sources?"
     r"|scripts|templates|metadata|bundles|submodules?|material|data|outputs?|artifacts?)"
 )
-_LANGUAGES = {
-    "rust": "*.rs",
-    "python": "*.py",
-    "go": "*.go",
-    "typescript": "*.ts",
-    "java": "*.java",
-    "swift": "*.swift",
-    "php": "*.php",
-    "ruby": "*.rb",
-    "c++": "*.{cpp,cc,cxx,h,hpp,hh}",
-}
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -124,7 +113,7 @@ _REWRITES = tuple(
         (
             rf"\b(generated|compiled|fetched|downloaded|vendored|ignored|git-?ignored|private) (?:build )?"
             rf"(?:content|contents|material|artifacts?|outputs?|files?|code|data) (?:under|in|inside|from)"
-            rf" (?:(?:the|any|ignored|git-?ignored|local|[a-z]+er) ){{0,2}}(?={_NAME})",
+            rf" (?:(?:the|any|ignored|git-?ignored|local) ){{0,2}}(?={_NAME})",
             r"generated files in ",
         ),
         (
@@ -156,15 +145,8 @@ _REWRITES = tuple(
         (r"\btouch (?:the )?(`[a-z]\w*(?:-\w+)+`)(?=[\s.!]*(?:$| [—–-]))", r"touch the folder \1"),
         # "Do not edit `a/`, or build outputs such as `b/`".
         (rf"(?<=`), (or|and) (?:any )?(?:[a-z/-]+ ){{1,4}}(?:such as|like) (?={_NAME})", r", \1 "),
-        # "Read `a` before writing or reviewing C++".
-        *(
-            (
-                r"\bbefore (?:writing|editing|changing)(?: or reviewing)? (?:any |new )?"
-                rf"{re.escape(language)}(?: code| files?)?(?![\w+#])",
-                f"before editing `{files}` files",
-            )
-            for language, files in _LANGUAGES.items()
-        ),
+        # The signs would be read as words of their own.
+        (r"\bc\+\+(?!\w)", "cpp"),
         (r"\bexpose the contents of\b", "expose"),
         (r"\bconventional prefixes\b", "conventional commit prefixes"),
         # "We use `uv` - never call `pip` directly".
@@ -255,13 +237,15 @@ _EMPHASIS = re.compile(r"(`[^`\n]*`)|\*\*")
 def rewrite(text: str) -> str:
     """Return a rule in which other ways to say something are replaced by the usual one."""
     text = _EMPHASIS.sub(lambda found: found[1] or "", text)
-    label = _LABEL.match(text)
-    start = label.end() if label else 0
-    rest = text[start:]
-    for pattern, replacement in _REWRITES:
-        rest = pattern.sub(replacement, rest)
+    whole = _replace(text)
     # Most wordings begin a sentence, and some of them have a colon.
-    whole = text
+    label = _LABEL.match(text)
+    if whole != text or label is None:
+        return whole
+    return label[0] + _replace(text[label.end() :])
+
+
+def _replace(text: str) -> str:
     for pattern, replacement in _REWRITES:
-        whole = pattern.sub(replacement, whole)
-    return whole if whole != text or not start else text[:start] + rest
+        text = pattern.sub(replacement, text)
+    return text

@@ -36,6 +36,14 @@ def _find_start(process: int) -> float:
     return time.time() - age
 
 
+def _find_age(path: str) -> str:
+    """Return "new" for a file written since this program started, "old", or "" if there is none."""
+    try:
+        return "new" if os.stat(path).st_mtime >= _find_start(os.getpid()) else "old"
+    except OSError:
+        return ""
+
+
 def is_new_file(path: str, root: str) -> bool:
     """Return whether a file was written since this program started, or is not in Git's index.
 
@@ -45,12 +53,8 @@ def is_new_file(path: str, root: str) -> bool:
         path: The absolute path of the file.
         root: The root of the workspace.
     """
-    try:
-        if os.stat(path).st_mtime >= _find_start(os.getpid()):
-            return True
-    except OSError:
-        return False
-    return not is_tracked(path, root)
+    age = _find_age(path)
+    return age == "new" or (age == "old" and not is_tracked(path, root))
 
 
 def is_written_file(path: str, root: str) -> bool:
@@ -63,11 +67,9 @@ def is_written_file(path: str, root: str) -> bool:
         path: The absolute path of the file.
         root: The root of the workspace.
     """
-    try:
-        if os.stat(path).st_mtime >= _find_start(os.getpid()):
-            return True
-    except OSError:
-        return False
+    age = _find_age(path)
+    if age != "old":
+        return age == "new"
     if path.startswith(f"{root}/"):
         return not any(each in path for each in _INSTALLED) and not is_tracked(path, root)
     return path.startswith(_TEMPORARY) and not root.startswith(_TEMPORARY)

@@ -18,7 +18,7 @@ ENFORCED = {
     "Create branches from `develop` with the prefix `feat/`.": "creating a branch",
     # files
     "Never inspect, modify, or commit material under ignored `backups/` or `private/` paths.": "backups",
-    "Do not modify generated build artifacts under controller `Debug/` folders.": "writing Debug by hand",
+    "Do not modify generated build artifacts under the `Debug/` folder.": "writing Debug by hand",
     "Do not edit IDE caches (`.idea/`) unless the task is specifically about those.": "asks before writing .idea",
     "Edit tracked source in this repository, not fetched copies under `external/`.": "writing external",
     "`state/` is local build state written by `build.py` and must remain git-ignored.": "`git add * state`",
