@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
+MAX_FOLDERS = 4096
+"""Maximum number of folders whose repository is remembered."""
 _IMPORTED = time.time()
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/", f"{tempfile.gettempdir()}/")
@@ -96,8 +98,8 @@ def _find_tracked(path: str, root: str) -> bool | None:
     Without a repository, all files are the user's own. An agent may have made a repository inside
     that of the workspace, unless the outer one lists it, as it lists a submodule.
     """
-    outer = find_git_top(root)
-    inner = find_git_top(os.path.dirname(path)) if path.startswith(f"{root}/") else outer
+    outer = _find_top(root)
+    inner = _find_top(os.path.dirname(path)) if path.startswith(f"{root}/") else outer
     if inner is None:
         return True
     if outer not in (None, inner) and not _is_listed(str(outer), inner):
@@ -105,19 +107,45 @@ def _find_tracked(path: str, root: str) -> bool | None:
     return _is_listed(inner, path)
 
 
+# The tests of a project load hundreds of files, each of which is looked up.
+_tops: dict[str, str] = {}
+
+
+def _find_top(folder: str) -> str | None:
+    """Return the top of the repository that contains a folder, or ``None``."""
+    known = _tops.get(folder)
+    if known is not None and os.path.lexists(f"{known}/.git"):
+        return known
+    top = find_git_top(folder)
+    if top is not None:
+        if len(_tops) >= MAX_FOLDERS:
+            _tops.clear()
+        _tops[folder] = top
+    return top
+
+
 def _is_listed(top: str, path: str) -> bool | None:
     """Return whether the index of a repository contains a path; ``None`` if it cannot be read."""
     try:
-        status = os.stat(find_index(top))
+        index = _find_index(top, _read_stamp(f"{top}/.git"))
+        tracked = _list_tracked(top, index, _read_stamp(index))
     except OSError:
         return None
-    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    tracked = _list_tracked(top, stamp)
-    return None if tracked is None else os.path.relpath(path, top) in tracked
+    name = os.path.normpath(path).removeprefix(f"{top}/")
+    return None if tracked is None else name in tracked
 
 
-# The tests of a project load hundreds of files, each of which is looked up.
+def _read_stamp(path: str) -> tuple[int, ...]:
+    status = os.stat(path)
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(8)
+def _find_index(top: str, stamp: tuple[int, ...]) -> str:
+    return find_index(top)
+
+
 @lru_cache(4)
-def _list_tracked(top: str, stamp: tuple[int, ...]) -> frozenset[str] | None:
+def _list_tracked(top: str, index: str, stamp: tuple[int, ...]) -> frozenset[str] | None:
     tracked = list_tracked_files(top)
     return None if tracked is None else frozenset(tracked)
