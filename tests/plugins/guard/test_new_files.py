@@ -19,7 +19,14 @@ def put(folder: Path, *names: str) -> None:
 
 
 def git(folder: Path, *words: str) -> None:
-    user = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always")
+    user = (
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.com",
+        "-c",
+        "protocol.file.allow=always",
+    )
     subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True)
 
 
