@@ -132,7 +132,7 @@ class Sandbox:
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
         spares: The spare sandboxes; None if there are none.
-        turns: The turns of the threads that judge calls and prepare and check commands.
+        turns: Run the functions that judge calls, and prepare and check commands, in a thread.
     """
 
     def __init__(
@@ -258,12 +258,11 @@ class Sandbox:
         # Of several commands that start at once, most share the permissions that were found for one.
         prepared = await self._preparing.run(
             (command.read_only, BACKGROUND in env, enforced, extra),
-            partial(trio.to_thread.run_sync, self._prepare, clean, enforced, extra),
+            partial(self._prepare, clean, enforced, extra),
         )
         if prepared.command is clean:
             return prepared.wrapped
-        async with self.turns.take():
-            return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
+        return await self.turns.run(partial(self._wrap_alike, clean, enforced, extra, prepared))
 
     def _wrap_alike(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, prepared: PreparedCommand
