@@ -19,12 +19,15 @@ class Work:
 
     def __init__(self) -> None:
         self.begun = 0
+        self._counted = threading.Condition()
         self.may_end = threading.Semaphore(0)
         self.fails = False
 
     def __call__(self) -> int:
-        self.begun += 1
-        number = self.begun
+        with self._counted:
+            self.begun += 1
+            number = self.begun
+            self._counted.notify_all()
         assert self.may_end.acquire(timeout=30)
         if self.fails:
             self.fails = False
@@ -33,10 +36,12 @@ class Work:
 
     async def wait_for(self, begun: int) -> None:
         """Wait until the work has begun so often, and every task waits."""
-        with trio.fail_after(30):
-            while self.begun < begun:
-                await trio.sleep(0.001)
+        assert await trio.to_thread.run_sync(self._wait_for, begun)
         await wait_all_tasks_blocked()
+
+    def _wait_for(self, begun: int) -> bool:
+        with self._counted:
+            return self._counted.wait_for(lambda: self.begun >= begun, timeout=30)
 
 
 @pytest.fixture(autouse=True)
@@ -160,9 +165,11 @@ async def test_eight_commands_at_once(box, root: Path, monkeypatch: pytest.Monke
     prepared: list[Command] = []
     prepare = sandbox._prepare
     all_wait = threading.Event()
+    has_begun = threading.Event()
 
     def wait_and_prepare(command, *rest):
         prepared.append(command)
+        has_begun.set()
         assert all_wait.wait(30)
         return prepare(command, *rest)
 
@@ -177,9 +184,7 @@ async def test_eight_commands_at_once(box, root: Path, monkeypatch: pytest.Monke
         for name in (".env", *[".env"] * 6, hidden):
             nursery.start_soon(run, name)
             await wait_all_tasks_blocked()
-            with trio.fail_after(30):
-                while not prepared:
-                    await trio.sleep(0.001)
+            assert await trio.to_thread.run_sync(has_begun.wait, 30)
         all_wait.set()
     assert sorted(outputs) == sorted([(".env", b"")] * 7 + [(hidden, b"KEY=1")])
     # The first command, the second with those that share its permissions, and the last.

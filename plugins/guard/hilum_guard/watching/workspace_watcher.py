@@ -555,10 +555,10 @@ class WorkspaceWatcher:
     def _read_repository(self, folder: str) -> tuple[Entry, ...]:
         """Return the entries in a Git folder that Git executes, reloaded if the folder changed."""
         known = self._repositories.get(folder)
-        if known is not None and known.is_trusted:
-            # Listing the folders would take longer than everything else.
-            if git_metadata.read_stamps(known.paths) == known.stamps:
-                return known.entries
+        # Listing the folders would take longer than everything else.
+        is_trusted = known is not None and known.is_trusted
+        if known and is_trusted and git_metadata.read_stamps(known.paths) == known.stamps:
+            return known.entries
         paths = git_metadata.list_stamped(folder)
         stamps = git_metadata.read_stamps(paths)
         if known is not None and known.is_settled and known[:2] == (paths, stamps):
