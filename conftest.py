@@ -219,6 +219,8 @@ def open_files() -> Callable[[], set[str]]:
 
     def open_files() -> set[str]:
         gc.collect()
+        # The next collection, as a rule of the same test, then examines only what is new.
+        gc.freeze()
         found = set[str]()
         for descriptor in os.listdir("/dev/fd"):
             # The list itself is read through a descriptor that is closed by now.

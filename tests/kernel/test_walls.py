@@ -113,10 +113,16 @@ def modules(folder: Path) -> list[Path]:
 
 
 @functools.cache
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a file, which several tests look at."""
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path, *, typing: bool = False) -> list[tuple[str, ast.stmt]]:
     """The absolute names a file imports, without those for type checkers only."""
     found: list[tuple[str, ast.stmt]] = []
-    for node in statements(ast.parse(path.read_text()).body, typing=typing):
+    for node in statements(parse(path).body, typing=typing):
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
