@@ -8,7 +8,7 @@ from .conftest import keep_screenshot, wait_until
 from .fake_server import RULES, main_agent
 from .samples import DIFF, answer, approval, card, prompt, started
 
-pytestmark = pytest.mark.slow(cases=8, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 QUESTION = {
     "kind": "question",
