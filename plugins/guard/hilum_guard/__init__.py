@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hilum import Kernel, Session
 
     from hilum_guard.checks import report_sandbox
+    from hilum_guard.command_paths import as_seen_by_commands, locate
     from hilum_guard.commands import judge_command
     from hilum_guard.commands.predicted_output import python_prints
     from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
@@ -70,6 +71,7 @@ __all__ = [
     "Redactor",
     "SimpleCommand",
     "add_rule",
+    "as_seen_by_commands",
     "describe_call",
     "describe_scope",
     "explain_hidden_file",
@@ -87,6 +89,7 @@ __all__ = [
     "judge_command",
     "list_tracked_files",
     "load_rules",
+    "locate",
     "looks_secret",
     "make_option_syntax",
     "open_session",
@@ -113,6 +116,8 @@ _MODULES = {
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
     "is_new_file": "new_files",
+    "as_seen_by_commands": "command_paths",
+    "locate": "command_paths",
     "resolve_links": "file_names",
     "is_tracked": "new_files",
     "UNKNOWN": "effects.file_access",
