@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hilum_checks.actions import Scope, merge, read_actions
+from hilum_checks.actions import merge, read_actions
 from hilum_checks.model import Constraint, Effect
+from hilum_checks.rule_scope import Scope
 from hilum_checks.sentences import UNREADABLE, Token
 
 Part = tuple[Token, ...]

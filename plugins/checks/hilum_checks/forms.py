@@ -17,31 +17,16 @@ import attrs
 
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
-from hilum_checks.actions import (
-    Scope,
-    read_actions,
-    read_approval,
-    read_base,
-    read_branch_names,
-    read_commands,
-    read_drafts,
-    read_launched,
-    read_line_length,
-    read_main_context,
-    read_manager,
-    read_other_managers,
-    read_other_paths,
-    read_project_only,
-    read_required_text,
-    read_sign_off,
-    read_unlaunched,
-    read_unwanted_code,
-    read_wanted_answer,
-    read_wanted_option,
-)
+from hilum_checks.actions import read_actions
 from hilum_checks.after_changes import read_following, split_situation
+from hilum_checks.answer_rules import read_wanted_answer
+from hilum_checks.code_rules import read_line_length, read_required_text, read_unwanted_code
+from hilum_checks.command_rules import read_commands, read_unlaunched, read_wanted_option
 from hilum_checks.commit_messages import read_wanted_message
+from hilum_checks.context_rules import read_main_context
+from hilum_checks.file_rules import read_other_paths, read_project_only
 from hilum_checks.forbidden_lists import read_list
+from hilum_checks.git_rules import read_branch_names, read_sign_off
 from hilum_checks.label_scopes import narrow
 from hilum_checks.limiting import is_limiting, names_part
 from hilum_checks.model import (
@@ -59,8 +44,11 @@ from hilum_checks.model import (
 )
 from hilum_checks.naming import read_naming
 from hilum_checks.other_sentences import is_unrelated
+from hilum_checks.package_manager_rules import read_launched, read_manager, read_other_managers
 from hilum_checks.preceding import read_completion, read_passing, read_preceded
+from hilum_checks.pull_request_rules import read_approval, read_base, read_drafts
 from hilum_checks.reading_first import read_first, read_reading
+from hilum_checks.rule_scope import Scope
 from hilum_checks.sentences import (
     UNREADABLE,
     Sentence,
