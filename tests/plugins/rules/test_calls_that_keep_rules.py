@@ -28,12 +28,17 @@ class Ruled:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = tmp_path.resolve() / "workspace"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
     files = {"Cargo.lock": "a\n", "app/a.py": "a\n", "internal/a.go": "package a\n"}
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *author, "commit", "-qm", "1"], cwd=root, check=True)
+    # A tag, and a branch and a tag that have the same name.
+    for words in (("tag", "v1"), ("tag", "both"), ("branch", "both")):
+        subprocess.run(["git", *words], cwd=root, check=True)
     return root
 
 
@@ -61,6 +66,8 @@ SIGNATURE = "Signed-off-by: A B <a@b.c>"
         (TAGS, "git tag v1.1"),
         (TAGS, "git push origin fix"),
         (TAGS, "git push -u origin v2-parser"),
+        (TAGS, "git push origin both"),
+        (TAGS, "git tag v2 && git push origin fix"),
         (INIT, ("ring.go", "func (r *Ring) init(n int) {}\n// replaces the old init() function\n")),
         (INIT, ("web/app.js", "init();\n")),
         ("Never call `setup()`.", ("a.go", "func (r *Ring) setup(n int) {}\n")),
@@ -98,6 +105,9 @@ def test_what_keeps_a_rule_is_allowed(
         (TAGS, "git push origin refs/tags/v1"),
         (TAGS, "git push origin tag v1"),
         (TAGS, "git push origin v1.2.0"),
+        (TAGS, "git push origin v1"),
+        (TAGS, "git push origin +v1:v1"),
+        (TAGS, "git tag -a beta -m x && git push origin beta"),
         (INIT, ("ring.go", "package a\n\nfunc init() {}\n")),
         ("Never call `setup()`.", ("a.go", "func f() { setup() }\n")),
         (LOCK, "echo x >> Cargo.lock"),
@@ -210,8 +220,8 @@ def test_what_only_looks_like_help_or_a_trial_is_refused(
 )
 def test_what_is_written_in_the_background_is_judged(command: str, root: Path) -> None:
     assert find_verdict(root, "Never edit `app/`.", command).kind == "deny"
-    # The guard reads a co-process as something that it does not know completely.
-    if not command.startswith("coproc"):
+    # What these two may run otherwise is not known completely.
+    if not command.startswith(("coproc", "systemd-run")):
         assert find_verdict(root, "Never edit `web/`.", command) is None
 
 
