@@ -105,10 +105,7 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
         return ""
     words = _plain_words(command)
     # ``git push --help`` only displays a page, and ``cargo publish --dry-run`` publishes nothing.
-    if harmless_options.asks_for_help(command.effects.program, words):
-        return ""
-    trial = harmless_options.find_trial(command.effects.program, words)
-    if trial and not _names_option(constraint, trial):
+    if _does_nothing(constraint, command.effects.program, words):
         return ""
     # ``git cherry-pick --abort`` gives up a commit instead of making one.
     is_end = len(words) == 3 and words[0] == "git" and words[1] in _COMMITS_OF_PATCHES
@@ -134,6 +131,16 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     if best != "yes" and _is_in_code(constraint, command):
         return "yes"
     return best
+
+
+def _does_nothing(constraint: Commands, program: str, words: Words) -> bool:
+    """Return whether a command only displays something, and is not itself what is forbidden."""
+    if any(pattern[0] == "*" for pattern in constraint.patterns):
+        return False
+    if harmless_options.asks_for_help(program, words):
+        return True
+    trial = harmless_options.find_trial(program, words)
+    return bool(trial) and not _names_option(constraint, trial)
 
 
 def _names_option(constraint: Commands, option: str) -> bool:

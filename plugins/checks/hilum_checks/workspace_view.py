@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
-from hilum_guard import find_git_top, list_tracked_files, resolve_links
+from hilum_guard import find_git_top, list_staged_files, list_tracked_files, resolve_links
 
 from hilum_checks import git_folders
 from hilum_checks.glob_expansion import expand_glob
@@ -48,6 +48,7 @@ class WorkspaceView:
     _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
     _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
     _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
+    _staged: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
     _linked: dict[str, str] = attrs.field(factory=dict, init=False)
 
     @cached_property
@@ -197,6 +198,26 @@ class WorkspaceView:
             forms = [self.display(os.path.join(top or "/", name)) for name in names or ()]
             self._tracked[top] = Contents(forms, fold("\n".join(forms)), names is not None)
         return self._tracked[top]
+
+    def list_staged(self, path: str) -> Contents:
+        """Return the files that differ between the last commit and the index of a repository.
+
+        If these cannot be listed, all files in the index are returned.
+
+        Args:
+            path: An absolute path in the repository; it need not exist.
+        """
+        top = find_git_top(resolve_links(path))
+        if top not in self._staged:
+            git_folder = git_folders.find_containing(top) if top is not None else ""
+            common = git_folders.find_common(git_folder) if git_folder else ""
+            names = list_staged_files(git_folder, common) if git_folder else None
+            if names is None:
+                self._staged[top] = self.list_tracked(path)
+            else:
+                forms = [self.display(os.path.join(top or "/", name)) for name in names]
+                self._staged[top] = Contents(forms, fold("\n".join(forms)), is_complete=True)
+        return self._staged[top]
 
     def is_elsewhere(self, known: str) -> bool:
         """Return whether the known beginning of a path is outside the workspace."""

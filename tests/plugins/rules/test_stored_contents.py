@@ -28,7 +28,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "command",
     [
         "git log -p", "git show", "git show HEAD", "git grep x HEAD", "git archive HEAD | tar xO", "git diff HEAD~1",
-        "git diff --cached", "git diff $(git hash-object -t tree /dev/null) HEAD", "git format-patch --root --stdout HEAD",
+        "git diff $(git hash-object -t tree /dev/null) HEAD", "git format-patch --root --stdout HEAD",
         "git clone . /tmp/d", "git clone file://{root} /tmp/d", "cd /tmp; git clone {root} d",
         "git cat-file --batch-all-objects --batch", "git rev-list --objects --all | git cat-file --batch",
         "git fast-export HEAD", "git stash show -p", "git stash push -p",
@@ -91,3 +91,57 @@ def test_a_worktree_has_the_stored_contents_too(root: Path, tmp_path: Path) -> N
     subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=root, check=True)
     assert judge_command(SECRET, "git log -p", tree) == "ask"
     assert judge_command(SECRET, "git log -p -- app", tree) == ""
+
+
+STAGED = "git diff HEAD|git diff --cached|git --no-pager diff --staged -U5 --|git status -v|git add -A && git diff --cached"
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    """A repository in which a change of a file is staged that must not be read, and another one."""
+    root = tmp_path.resolve() / "workspace"
+    for name in ("infra/main.tf", "infra/other.tf", "app/a.py", "README.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("text\n")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "a")):
+        subprocess.run(["git", *identity, *words], cwd=root, check=True)
+    (root / "app/a.py").write_text("other\n")
+    subprocess.run(["git", "add", "app"], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize("command", STAGED.split("|"))
+def test_a_comparison_with_the_last_commit_shows_what_is_staged(command: str, staged: Path) -> None:
+    assert judge_command(SECRET, command, staged) == ""
+    for change in ("add", "rm --cached", "update-index --chmod=+x"):
+        (staged / "infra/main.tf").write_text("changed\n")
+        subprocess.run(["git", *change.split(), "infra/main.tf"], cwd=staged, check=True)
+        assert judge_command(SECRET, command, staged) == "ask"
+        subprocess.run(["git", "reset", "-q"], cwd=staged, check=True)
+    assert judge_command(SECRET, command, staged) == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff HEAD~1",
+        "git diff HEAD main",
+        "git diff --cached main",
+        "git diff -C HEAD",
+        "git diff HEAD --find-copies-harder",
+        "git -c diff.renames=copies diff --cached",
+        "GIT_INDEX_FILE=x git diff --cached",
+        "git reset -q --soft HEAD~1; git diff --cached",
+        "git diff --cached & git reset -q --soft HEAD~1",
+        "export GIT_INDEX_FILE=x; git diff --cached",
+        "make x; git diff --cached",
+        "git read-tree HEAD~1 && git diff --cached",
+        "echo ref: refs/heads/x > .git/HEAD; git diff HEAD",
+        "git diff --merge-base HEAD",
+        "sleep 9; git diff --cached",
+        "git diff --cached $(git reset -q --soft HEAD~1)",
+    ],
+)
+def test_other_comparisons_may_show_more(command: str, staged: Path) -> None:
+    assert judge_command(SECRET, command, staged) == "ask"

@@ -29,6 +29,7 @@ class FileAccess:
         certain: Whether the access certainly happens.
         stored: Whether the contents come from a Git object database, in which no sandbox can hide a
             path.
+        staged: Whether only files are accessed that differ between the last commit and the index.
         existing: Whether the command changes the file only if it exists.
         generated: Whether a program generates the content, so that the content is not part of the
             call.
@@ -43,6 +44,7 @@ class FileAccess:
     deep: Depth = ""
     certain: bool = True
     stored: bool = False
+    staged: bool = False
     existing: bool = False
     generated: bool = False
     if_folder: bool = False
