@@ -254,14 +254,13 @@ class Guard:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
-            async with self.sandbox.turns.take():
-                number = self._begin_reading()
-                request = self._make_request(tool, arguments, once_only=once_only)
-                # One thread does everything that reads the disk. The thread can be abandoned,
-                # because the kernel treats a gate that takes too long as broken.
-                judged = await trio.to_thread.run_sync(
-                    call_judge.judge, request, abandon_on_cancel=True
-                )
+            number = self._begin_reading()
+            request = self._make_request(tool, arguments, once_only=once_only)
+            # One function does everything that reads the disk. It can be abandoned, because the
+            # kernel treats a gate that takes too long as broken.
+            judged = await self.sandbox.turns.run(
+                partial(call_judge.judge, request), abandon_on_cancel=True
+            )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()

@@ -132,7 +132,7 @@ class Sandbox:
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
         spares: The spare sandboxes; None if there are none.
-        turns: The turns of the threads that judge calls and prepare and check commands.
+        turns: Run the functions that judge calls, and prepare and check commands, in a thread.
     """
 
     def __init__(
@@ -258,12 +258,11 @@ class Sandbox:
         # Of several commands that start at once, most share the permissions that were found for one.
         prepared = await self._preparing.run(
             (command.read_only, BACKGROUND in env, enforced, extra),
-            partial(trio.to_thread.run_sync, self._prepare, clean, enforced, extra),
+            partial(self._prepare, clean, enforced, extra),
         )
         if prepared.command is clean:
             return prepared.wrapped
-        async with self.turns.take():
-            return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
+        return await self.turns.run(partial(self._wrap_alike, clean, enforced, extra, prepared))
 
     def _wrap_alike(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, prepared: PreparedCommand
@@ -283,10 +282,11 @@ class Sandbox:
             # Long-running services do not need to write to the Git folder, and a folder that is
             # read-only as a whole stays read-only when the user's Git replaces a file in it.
             git_folders += filter(None, map(self.watch.git_folder, self.watch.roots))
-        watched = self._begin_watching(enforced, command, git_folders)
+        roots = sandbox_policy.find_writable(self.workspace, self.settings)
+        watched = self._begin_watching(enforced, command, roots, git_folders)
         watched += git_folders
         used_secrets = self.find_used_secrets(command.argv, command.cwd)
-        policy = self._make_policy(command, enforced, extra, watched, used_secrets)
+        policy = self._make_policy(command, enforced, extra, roots, watched, used_secrets)
         self._unwanted.update(policy.unwanted)
         if not command.read_only:
             self.protected = policy.protected
@@ -307,13 +307,15 @@ class Sandbox:
             return wrapped
         return self.spares.offer(command, wrapped, policy.unwanted)
 
-    def _put_masks(self) -> list[str]:
+    def _put_masks(self, roots: Sequence[str]) -> list[str]:
         """Create missing folders that programs would use, so that commands cannot create them.
+
+        Args:
+            roots: The folders that commands may write to.
 
         Returns:
             The masks that did not exist before this call, or were not locked.
         """
-        roots = sandbox_policy.find_writable(self.workspace, self.settings)
         put = []
         for path in sandbox_policy.find_masks(roots, self._masks.holds):
             is_file = os.path.basename(path) in sandbox_policy.MASKED_FILES
@@ -322,13 +324,18 @@ class Sandbox:
         return put
 
     def _begin_watching(
-        self, enforced: Enforcement, command: Command, git_folders: Sequence[str]
+        self,
+        enforced: Enforcement,
+        command: Command,
+        roots: Sequence[str],
+        git_folders: Sequence[str],
     ) -> list[str]:
         """Watch the workspace while a command runs, and return the paths to protect.
 
         Args:
             enforced: What the sandbox enforces.
             command: The command.
+            roots: The folders that commands may write to.
             git_folders: The folders that will be read-only for a service.
         """
         self.recover()
@@ -340,7 +347,7 @@ class Sandbox:
         # command starts.
         if enforced.by == "bubblewrap":
             watched, sentences = self.watch.begin(
-                self._put_masks, closed=closed, writes=not command.read_only
+                partial(self._put_masks, roots), closed=closed, writes=not command.read_only
             )
         else:
             watched, sentences = self.watch.begin(closed=closed, writes=not command.read_only)
@@ -360,11 +367,12 @@ class Sandbox:
         command: Command,
         enforced: Enforcement,
         extra: ExtraAccess,
+        roots: Sequence[str],
         watched: list[str],
         used_secrets: frozenset[str],
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
-        configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp, roots)
         policy = _fit_to(configured, command, extra)
         added = self._find_added_paths()
         if not command.read_only:
@@ -512,7 +520,7 @@ class Sandbox:
 
     def recover(self) -> None:
         """Undo the changes that killed sessions' commands left in this workspace. Blocks."""
-        sentences = recovery.recover(self._root)
+        sentences = recovery.recover(self._root, self._mark)
         if sentences:
             self.observer.report_recovered(sentences)
 
