@@ -52,7 +52,8 @@ class JudgeRequest:
         agents: The other agents whose denials apply.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
-        temporary_folder: The folder that commands see as `/tmp`; empty if they see this machine's.
+        find_temporary_folder: Returns the folder that commands see as `/tmp`; empty if they see this
+            machine's. Blocks.
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
         known_hosts: The hosts that the user or a search result mentioned.
         find_executed: Returns the files that are executed although their names do not suggest it,
@@ -78,7 +79,7 @@ class JudgeRequest:
     agents: tuple[str, ...]
     enforced: Enforcement | None
     offline: bool
-    temporary_folder: str
+    find_temporary_folder: Callable[[], str]
     run_unsandboxed: bool
     known_hosts: frozenset[str]
     find_executed: Callable[[], tuple[tuple[str, str], ...]]
@@ -124,8 +125,7 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
 
 def judge(request: JudgeRequest) -> Judgement:
     """Judge a call. This function blocks, so run it in a thread that can be abandoned."""
-    root = os.path.realpath(request.workspace.root)
-    with as_seen_by_commands(request.temporary_folder, root):
+    with as_seen_by_commands(request.find_temporary_folder(), str(request.workspace.root)):
         return _judge(request)
 
 

@@ -34,11 +34,15 @@ _current: ContextVar[_Seen | None] = ContextVar("hilum_guard_command_paths", def
 def as_seen_by_commands(temporary: str, workspace: str) -> Iterator[None]:
     """Find files where a session's commands find them, in this thread and until the block ends.
 
+    Blocks, because it reads the disk.
+
     Args:
         temporary: The folder that the commands see as ``/tmp``; empty if they see this machine's.
-        workspace: The resolved root of the workspace.
+        workspace: The root of the workspace.
     """
-    seen = _Seen(temporary, workspace, {}) if temporary else None
+    seen = None
+    if temporary:
+        seen = _Seen(os.path.realpath(temporary), os.path.realpath(workspace), {})
     token = _current.set(seen)
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -389,8 +388,8 @@ class Rules:
         from hilum_guard import Guard, as_seen_by_commands
 
         guard = self.session.plugin(Guard)
-        root = os.path.realpath(self.session.workspace.root)
-        return as_seen_by_commands(guard.temporary_folder if guard else "", root)
+        root = str(self.session.workspace.root)
+        return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
 
     def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the user before an agent rewrites or replaces the rules that restrict it."""
