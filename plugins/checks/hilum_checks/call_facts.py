@@ -405,8 +405,12 @@ def _without_hidden(command: CommandFacts, commands: Sequence[CommandFacts]) -> 
         return files
     if git_comparisons.compares_files(command):
         return [access for access in files if not access.stored]
-    if git_comparisons.compares_commit(command, commands):
-        return [attrs.evolve(access, staged=access.stored) for access in files]
+    compared = git_comparisons.find_compared(command, commands)
+    if compared:
+        files = [
+            attrs.evolve(access, compared=compared) if access.stored else access for access in files
+        ]
+        return files
     patterns = [
         access.path for access in files if access.stored and re.search(r"[*?\[]", access.path)
     ]

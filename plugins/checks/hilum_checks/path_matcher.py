@@ -285,8 +285,9 @@ class _Match:
             if cwd is not None or path.startswith("/"):
                 folder = resolve_links(os.path.join(cwd or "/", path))
                 folder = self.view.find_twin(folder, is_top=True) or folder
-            listed = self.view.list_staged if self.access.staged else self.view.list_tracked
-            tracked = listed(folder)
+            tracked = self.view.list_tracked(folder)
+            if self.access.compared:
+                tracked = self.view.list_changed(folder, *self.access.compared) or tracked
             if not tracked.is_complete:
                 return "maybe"
             if not any(literal in tracked.text for literal in self._literals):

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from hilum_guard.programs.options import parse as parse_options
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
+    from hilum_guard.repositories.changed_files import list_changed_files
     from hilum_guard.repositories.repository_settings import repository_doubt
-    from hilum_guard.repositories.staged_files import list_staged_files
     from hilum_guard.repositories.tracked_files import find_git_top, list_tracked_files
     from hilum_guard.rules.matching import explain as explain_rule
     from hilum_guard.rules.matching import parse as parse_rule
@@ -88,7 +88,7 @@ __all__ = [
     "is_new_file",
     "is_tracked",
     "judge_command",
-    "list_staged_files",
+    "list_changed_files",
     "list_tracked_files",
     "load_rules",
     "locate",
@@ -142,7 +142,7 @@ _MODULES = {
     "host_of": "hosts.addresses",
     "repository_doubt": "repositories.repository_settings",
     "find_git_top": "repositories.tracked_files",
-    "list_staged_files": "repositories.staged_files",
+    "list_changed_files": "repositories.changed_files",
     "list_tracked_files": "repositories.tracked_files",
     "looks_secret": "sandbox.environment",
     "python_prints": "commands.predicted_output",

@@ -27,7 +27,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "command",
     [
-        "git log -p", "git show", "git show HEAD", "git grep x HEAD", "git archive HEAD | tar xO", "git diff HEAD~1",
+        "git log -p", "git show", "git show HEAD", "git show main",
+        "git grep x HEAD", "git archive HEAD | tar xO", "git diff HEAD~1",
         "git diff $(git hash-object -t tree /dev/null) HEAD", "git format-patch --root --stdout HEAD",
         "git clone . /tmp/d", "git clone file://{root} /tmp/d", "cd /tmp; git clone {root} d",
         "git cat-file --batch-all-objects --batch", "git rev-list --objects --all | git cat-file --batch",
@@ -125,7 +126,6 @@ def test_a_comparison_with_the_last_commit_shows_what_is_staged(command: str, st
 @pytest.mark.parametrize(
     "command",
     [
-        "git diff HEAD~1",
         "git diff HEAD main",
         "git diff --cached main",
         "git diff -C HEAD",
@@ -145,3 +145,61 @@ def test_a_comparison_with_the_last_commit_shows_what_is_staged(command: str, st
 )
 def test_other_comparisons_may_show_more(command: str, staged: Path) -> None:
     assert judge_command(SECRET, command, staged) == "ask"
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose second commit changes a file that must not be read, and the third does not."""
+    root = tmp_path_factory.mktemp("history").resolve() / "workspace"
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    for number, name in enumerate(("infra/main.tf", "infra/main.tf", "app/a.py")):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{number}\n")
+        subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+        subprocess.run(["git", *identity, "commit", "-q", "-m", "a"], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git show",
+        "git show HEAD",
+        "git show @ --oneline",
+        "git diff HEAD~1",
+        "git diff HEAD^ HEAD",
+        "git diff HEAD~1..HEAD",
+        "git log -p -1",
+        "git log -1 -p --format=%s",
+        "git log -n 1 --patch HEAD",
+        "git diff --cached HEAD~1",
+    ],
+)
+def test_a_commit_that_changes_other_files_is_shown(command: str, history: Path) -> None:
+    assert judge_command(SECRET, command, history) == ""
+    assert judge_command("deny access app/**", command, history) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git show HEAD~1",
+        "git show HEAD~2",
+        "git diff HEAD~2",
+        "git diff HEAD~2 HEAD~1",
+        "git log -p",
+        "git log -p -2",
+        "git show HEAD HEAD~1",
+        "git log -p -1 HEAD~1",
+        "git show HEAD^{tree}",
+        "git show --all",
+        "git show -m HEAD",
+        "git commit --allow-empty -qm x && git show",
+        "git diff HEAD~2...HEAD",
+        "git log -p -1 --all",
+        "git show -C HEAD",
+    ],
+)
+def test_a_commit_that_may_change_the_file_is_not(command: str, history: Path) -> None:
+    assert judge_command(SECRET, command, history) == "ask"

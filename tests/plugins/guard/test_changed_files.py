@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hilum_guard import list_staged_files
-from hilum_guard.repositories import staged_files
+from hilum_guard import list_changed_files
+from hilum_guard.repositories import changed_files
 
 AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
 
@@ -22,8 +22,12 @@ def list_by_git(top: Path) -> list[str]:
     return sorted(git(top, *words).split("\0")[:-1])
 
 
+def list_between(top: Path, old: str, new: str) -> list[str] | None:
+    return list_changed_files(str(top / ".git"), str(top / ".git"), old, new)
+
+
 def list_staged(top: Path) -> list[str] | None:
-    return list_staged_files(str(top / ".git"), str(top / ".git"))
+    return list_changed_files(str(top / ".git"), str(top / ".git"), "HEAD", "")
 
 
 def write(top: Path, name: str, text: str) -> None:
@@ -40,6 +44,41 @@ def top(tmp_path: Path) -> Path:
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-qm", "1")
     return tmp_path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_commits_are_compared_as_git_compares_them(packed: bool, top: Path) -> None:
+    git(top, "checkout", "-q", "-b", "side")
+    write(top, "side/a.txt", "a\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "2")
+    git(top, "checkout", "-q", "main")
+    git(top, "rm", "-qr", "d2")
+    write(top, "d2", "a file in place of a folder\n")
+    write(top, "d1/e1/f1.txt", "other\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "3")
+    git(top, "merge", "-q", "-m", "4", "side")
+    if packed:
+        git(top, "gc", "-q")
+    pairs = [
+        ("HEAD^", "HEAD"),
+        ("HEAD^2", "HEAD"),
+        ("HEAD~2", "@"),
+        ("HEAD", "HEAD^2~1"),
+        ("@~1", ""),
+    ]
+    for old, new in pairs:
+        words = ("diff", "--name-only", "-z", "--no-renames", *(["--cached"] if not new else []))
+        expected = git(top, *words, old, *([new] if new else [])).split("\0")[:-1]
+        assert list_between(top, old, new) == sorted(expected), (old, new)
+    for old, new in (
+        ("HEAD~3", "HEAD"),
+        ("HEAD^3", "HEAD"),
+        ("main", "HEAD"),
+        ("HEAD", "HEAD@{1}"),
+    ):
+        assert list_between(top, old, new) is None
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -88,7 +127,7 @@ def test_without_the_list_of_folders_the_result_is_the_same(
     write(top, "d1/e1/f1.txt", "other\n")
     git(top, "add", "-A")
     expected = list_staged(top)
-    monkeypatch.setattr(staged_files, "_read_cached_tree", lambda *_: staged_files._CachedTree())
+    monkeypatch.setattr(changed_files, "_read_cached_tree", lambda *_: changed_files._CachedTree())
     assert list_staged(top) == expected == ["d1/e1/f1.txt"]
 
 

@@ -1,4 +1,4 @@
-"""List the files that are staged for the next commit, without starting Git."""
+"""List the files that differ between commits and the index, without starting Git."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import attrs
@@ -45,12 +46,14 @@ class _File(NamedTuple):
     name: bytes
 
 
-def list_staged_files(git_folder: str, common: str) -> list[str] | None:
-    """Return the files that differ between the last commit and the index. Reads the disk.
+def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list[str] | None:
+    """Return the files that differ between two commits, or a commit and the index. Reads the disk.
 
     Args:
         git_folder: The Git folder of the working tree.
         common: The Git folder with the branches and objects.
+        old: A commit, as in ``HEAD`` and ``HEAD~2^2``.
+        new: Another commit; empty for the index.
 
     Returns:
         The files, relative to the top of the working tree; ``None`` if they cannot be listed.
@@ -58,32 +61,115 @@ def list_staged_files(git_folder: str, common: str) -> list[str] | None:
     try:
         if _has_replacements(common):
             return None
-        commit = _read_head(git_folder, common)
         store = GitObjectStore(os.path.join(common, "objects"))
-        content = store.read(bytes.fromhex(commit), b"commit")
-        tree = re.match(rb"tree ([0-9a-f]{40})\n", content)
-        if tree is None:
-            return None
-        data, entries = read_index(os.path.join(git_folder, "index"))
-        cached = _read_cached_tree(data, entries[-1].offset if entries else 0)
-        reader = _CommitReader(store)
-        reader.read(bytes.fromhex(tree[1].decode()), cached, b"")
-        changed = []
-        names = set()
-        for entry in entries:
-            name = os.fsencode(entry.name)
-            names.add(name)
-            start = entry.offset + _BEFORE_HASH
-            flags = int.from_bytes(data[start + _HASH : start + _HASH + 2])
-            file = _File(entry.mode, data[start : start + _HASH])
-            is_merged = not flags & _STAGES
-            if is_merged and (reader.files.get(name) == file or reader.is_same(name)):
-                continue
-            changed.append(name)
-        changed += reader.files.keys() - names
+        head = _read_head(git_folder, common)
+        tree = _read_commit(store, _find_commit(store, head, old)).tree
+        if new:
+            other = _read_commit(store, _find_commit(store, head, new)).tree
+            changed = _compare_trees(store, tree, other)
+        else:
+            changed = _compare_index(store, tree, os.path.join(git_folder, "index"))
     except (OSError, ValueError, IndexError, struct.error, zlib.error, RecursionError):
         return None
-    return sorted(map(os.fsdecode, set(changed)))
+    return sorted(map(os.fsdecode, changed))
+
+
+class _Commit(NamedTuple):
+    """The hashes of a commit's tree and parents."""
+
+    tree: bytes
+    parents: list[bytes]
+
+
+def _read_commit(store: GitObjectStore, name: bytes) -> _Commit:
+    """Read a commit.
+
+    Raises:
+        OSError, ValueError, IndexError, struct.error, zlib.error: It cannot be read.
+    """
+    header = store.read(name, b"commit").partition(b"\n\n")[0]
+    found = re.match(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)", header + b"\n")
+    if found is None:
+        raise ValueError("a commit cannot be read")
+    parents = re.findall(rb"[0-9a-f]{40}", found[2])
+    return _Commit(
+        bytes.fromhex(found[1].decode()), [bytes.fromhex(each.decode()) for each in parents]
+    )
+
+
+def _find_commit(store: GitObjectStore, head: str, revision: str) -> bytes:
+    """Return the hash of a commit that is given by its distance from the one that is checked out.
+
+    Raises:
+        ValueError: There is no such commit, or it is given in another way.
+    """
+    if re.fullmatch(r"(?:HEAD|@)(?:[~^]\d{0,3})*", revision) is None:
+        raise ValueError("the commit is given in another way")
+    commit = bytes.fromhex(head)
+    for sign, digits in re.findall(r"([~^])(\d*)", revision):
+        number = int(digits or 1)
+        steps = number if sign == "~" else min(number, 1)
+        parent = 1 if sign == "~" else number
+        for _ in range(steps):
+            parents = _read_commit(store, commit).parents
+            if len(parents) < parent:
+                raise ValueError("there is no such commit")
+            commit = parents[parent - 1]
+    return commit
+
+
+def _compare_index(store: GitObjectStore, tree: bytes, path: str) -> set[bytes]:
+    """Return the files that differ between a tree and an index."""
+    data, entries = read_index(path)
+    cached = _read_cached_tree(data, entries[-1].offset if entries else 0)
+    reader = _CommitReader(store)
+    reader.read(tree, cached, b"")
+    changed = set()
+    names = set()
+    for entry in entries:
+        name = os.fsencode(entry.name)
+        names.add(name)
+        start = entry.offset + _BEFORE_HASH
+        flags = int.from_bytes(data[start + _HASH : start + _HASH + 2])
+        file = _File(entry.mode, data[start : start + _HASH])
+        is_merged = not flags & _STAGES
+        if not is_merged or not (reader.files.get(name) == file or reader.is_same(name)):
+            changed.add(name)
+    return changed | (reader.files.keys() - names)
+
+
+def _compare_trees(store: GitObjectStore, old: bytes, new: bytes) -> set[bytes]:
+    """Return the files that differ between two trees."""
+    changed: set[bytes] = set()
+    waiting: list[tuple[bytes, bytes | None, bytes | None]] = [(b"", old, new)]
+    count = 0
+    while waiting:
+        prefix, *both = waiting.pop()
+        count += 1
+        if count > MAX_TREES:
+            raise ValueError("too many folders differ")
+        one, other = (dict(_read_tree(store, each)) if each else {} for each in both)
+        for name in one.keys() | other.keys():
+            files = one.get(name), other.get(name)
+            if files[0] == files[1]:
+                continue
+            folders = [file.name if file and file.mode == _FOLDER else None for file in files]
+            if any(folders):
+                waiting.append((prefix + name + b"/", folders[0], folders[1]))
+            if any(file and file.mode != _FOLDER for file in files):
+                changed.add(prefix + name)
+    return changed
+
+
+def _read_tree(store: GitObjectStore, tree: bytes) -> Iterator[tuple[bytes, _File]]:
+    """Yield the names of what is in a tree, each with its mode and hash."""
+    content = store.read(tree, b"tree")
+    at = 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        at = end + 1 + _HASH
+        yield name, _File(int(mode, 8), content[end + 1 : at])
 
 
 class _CommitReader:
@@ -103,13 +189,7 @@ class _CommitReader:
         self._count += 1
         if self._count > MAX_TREES:
             raise ValueError("the commit has too many folders")
-        content = self._store.read(tree, b"tree")
-        at = 0
-        while at < len(content):
-            end = content.index(b"\0", at)
-            mode, _, name = content[at:end].partition(b" ")
-            at = end + 1 + _HASH
-            file = _File(int(mode, 8), content[end + 1 : at])
+        for name, file in _read_tree(self._store, tree):
             if file.mode == _FOLDER:
                 inner = cached.inner.get(name, _CachedTree())
                 self.read(file.name, inner, prefix + name + b"/")
