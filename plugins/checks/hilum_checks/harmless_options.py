@@ -26,7 +26,7 @@ _HAS_VERSION = frozenset((*_HELP, *"bun git node pnpm python python3 yarn".split
 _VERSION = frozenset(("--version", "-V"))
 # Sub-commands that pass the options after further words to another program.
 _PASSES_ON = frozenset(
-    "bench compose create debug dlx exec r run shell start t test tool x".split()
+    "bench create debug dlx exec r run shell start t test tool x".split()
 )
 # Programs that start another program if they do not know the sub-command.
 _OWN_COMMANDS = {
