@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS_SHOWN = 10
 MAX_PROBLEMS_LOGGED = 200
+# Seconds after which a session that begins with a prompt has sent its first request.
+_REQUEST_SECONDS = 1.0
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -146,6 +148,15 @@ class Guard:
         box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
+
+    def find_temporary_folder(self) -> str:
+        """Return the folder that the session's commands see as `/tmp`. Blocks.
+
+        Returns:
+            The folder; empty if the commands see that of this machine.
+        """
+        is_moved = self.sandbox.describe_kind() == "bubblewrap"
+        return self.sandbox.temp if is_moved else ""
 
     def describe_confinement(self) -> str:
         """Return the kind of sandbox for the session's commands; empty if there is none."""
@@ -294,6 +305,7 @@ class Guard:
             agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
+            find_temporary_folder=self.find_temporary_folder,
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
             # The thread receives copies of the data, because the event loop adds to the originals.
@@ -635,12 +647,21 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
-async def sweep_in_thread() -> None:
-    """Remove what killed sessions left behind.
+async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
+    """Remove what killed sessions left behind, in a thread.
 
     The removal may take a long time, so a closing session abandons it; the next session removes the
     rest.
+
+    Args:
+        box: The session's sandbox.
+        is_late: Whether the first request goes first, and the scan of the workspace for the first
+            command follows it.
     """
+    if is_late:
+        await trio.sleep(_REQUEST_SECONDS)
+        with suppress(OSError):
+            await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     with suppress(OSError):
         await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 
@@ -660,7 +681,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
-            nursery.start_soon(sweep_in_thread)
+            late = session.kernel.expects_prompt
+            nursery.start_soon(partial(tidy_up, box, is_late=late), name="guard: tidy up")
             if box.spares is not None:
                 nursery.start_soon(box.spares.run)
             yield guard

@@ -201,6 +201,14 @@ class WorkspaceWatcher:
                 self._mounted.setdefault(path, read_inode(path))
             return held, sentences
 
+    def scan_ahead(self) -> None:
+        """List the folders of the workspace, so that `begin` lists only those that changed.
+
+        Blocks.
+        """
+        with self._lock:
+            self._scan.refresh(self._has_nested_repositories())
+
     def _close_to_services(self, folders: Collection[str]) -> None:
         """Remember the Git folders that no service can write to."""
         inodes = {path: read_inode(path) for path in folders}
