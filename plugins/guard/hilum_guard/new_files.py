@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from functools import lru_cache
+
+from hilum.program_start import find_start
 
 from hilum_guard.command_paths import locate
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
 MAX_FOLDERS = 4096
 """Maximum number of folders whose repository is remembered."""
-_IMPORTED = time.time()
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/", f"{tempfile.gettempdir()}/")
-
-
-@lru_cache(2)
-def _find_start(process: int) -> float:
-    """Return when this process started: later files may be the work of one of its agents.
-
-    This module is imported only when the first command is judged, which may be after the first file
-    has been written; and a process that a fork server starts has it from the start.
-
-    Args:
-        process: The identifier of this process, which is another one after a fork.
-    """
-    try:
-        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
-            # The name of the program, in parentheses, may contain spaces (proc_pid_stat(5)).
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):  # there is no /proc
-        return _IMPORTED
-    return time.time() - age
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
 
 
 def _find_age(path: str) -> str:
     """Return "new" for a file written since this program started, "old", or "" if there is none."""
     try:
-        return "new" if os.stat(locate(path)).st_mtime >= _find_start(os.getpid()) else "old"
+        return "new" if os.stat(locate(path)).st_mtime >= find_start() else "old"
     except OSError:
         return ""
 
@@ -73,7 +53,9 @@ def is_written_file(path: str, root: str) -> bool:
         return age == "new"
     if path.startswith(f"{root}/"):
         return not any(each in path for each in _INSTALLED) and not _is_own(path, root)
-    return path.startswith(_TEMPORARY) and not root.startswith(_TEMPORARY)
+    # The folder of this process, which may have been forked from one with another.
+    temporary = (*_TEMPORARY, f"{tempfile.gettempdir()}/")
+    return path.startswith(temporary) and not root.startswith(temporary)
 
 
 def is_tracked(path: str, root: str) -> bool:
