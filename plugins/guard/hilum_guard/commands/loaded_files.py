@@ -15,15 +15,21 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from hilum_guard.commands.python_imports import Imports, find_imports
+from hilum_guard.folder_listings import Listing, list_folder
 from hilum_guard.new_files import is_written_file
 from hilum_guard.small_files import read_small_file
 
 MAX_BYTES = 200_000
-"""Maximum size of a file to read, in bytes."""
-MAX_FILES = 1_500
+"""Maximum size of a new file to read, in bytes."""
+MAX_OWN_BYTES = 5_000_000
+"""Maximum size of a file of the project that is searched for what it imports, in bytes."""
+MAX_FILES = 10_000
 """Maximum number of files that one command loads, as far as they are followed."""
-MAX_WALKED = 20_000
+MAX_WALKED = 100_000
 """Maximum number of names to examine for a test runner that searches folders."""
+MAX_PROJECTS = 8
+"""Maximum number of projects whose imports are remembered."""
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*|py")
 _NODE = frozenset("node nodejs bun deno tsx ts-node jest vitest mocha ava tap".split())
 _NODE_TESTS = frozenset("jest vitest mocha ava tap".split())
@@ -40,20 +46,6 @@ _SKIPPED = frozenset(
     "node_modules __pycache__ site-packages venv env build dist target coverage".split()
 )
 SCRIPT_ENDS = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".tsx", ".jsx")
-_IMPORT = re.compile(
-    r"(?:^|[;:\n])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]+)"
-    r"|import[ \t]+([\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*[\w.]+(?:[ \t]+as[ \t]+\w+)?)*))"
-)
-# Signs of code that loads files by name, and of code that changes where modules are searched.
-# Regular expressions with these alternatives would take most of the time for a large project.
-_DYNAMIC = ("runpy", "importlib", "__import__", "pytest_plugins", "import imp", "exec(", "exec (")
-_EXTENDS = (
-    *(f"sys{end}" for end in (".path", " .path", ". path")),
-    *(f".path{end}" for end in (".insert", ".append", ".extend")),
-    "addsitedir",
-    "import path",
-)
-_TEXT = re.compile(r"'([\w./-]{1,200})'|\"([\w./-]{1,200})\"")
 _SCRIPT_IMPORT = re.compile(
     r"(?:\brequire\s*\(|\bimport\s*\(|\bfrom|\bimport)\s*['\"`](\.{0,2}/[^'\"`\n]+|\.)['\"`]"
 )
@@ -68,25 +60,12 @@ class Loaded(NamedTuple):
 
     Attributes:
         paths: The files, without those that the command names as its script.
-        unread: Files among them that cannot be read, such as compiled modules.
+        unread: Files among them that cannot be read, such as compiled modules, and those with which
+            a limit was exceeded, so that others may be missing.
     """
 
     paths: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-
-
-class _Imports(NamedTuple):
-    """What a file imports.
-
-    Attributes:
-        modules: The number of leading dots, the module, and the names that are imported from it.
-        texts: Literal text that may name a module, or a file, that code loads.
-        extends: Whether the code changes where modules are searched.
-    """
-
-    modules: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
-    texts: tuple[str, ...] = ()
-    extends: bool = False
 
 
 def find_loaded(
@@ -121,6 +100,7 @@ def find_loaded(
         if cwd is None:
             continue
         search = _Search(cwd, workspace, environment)
+        search.begin()
         if name in _NODE:
             search.read_node(name, words[1:], stdin)
         elif is_python:
@@ -129,17 +109,46 @@ def find_loaded(
             search.read_installer(name, words[1:])
         else:
             search.read_tester(name, words[1:])
+        search.end()
         paths.update(dict.fromkeys(search.new))
         unread.update(dict.fromkeys(search.unread))
     return Loaded(tuple(paths), tuple(unread))
 
 
-def read_loaded(path: str) -> str | None:
-    """Return the text of a file that a program loads; ``None`` if it cannot be read."""
-    data = read_small_file(path, MAX_BYTES)
+def read_loaded(path: str, limit: int = MAX_BYTES) -> str | None:
+    """Return the text of a file that a program loads; ``None`` if it cannot be read.
+
+    Args:
+        path: The file.
+        limit: The maximum size of the file, in bytes.
+    """
+    data = read_small_file(path, limit)
     if data is None or b"\0" in data:
         return None
     return data.decode("utf-8", "replace")
+
+
+class _Resolved:
+    """What the Python files of a project load, for as long as its folders do not change.
+
+    Attributes:
+        folders: The listings of all folders in which a module was searched.
+        modules: The files of a module, and whether it may contain others, by its name and the
+            folders in which it is searched.
+        files: What a file loads, by its path and the folders in which it searches its modules, with
+            the stamp of its content.
+    """
+
+    def __init__(self) -> None:
+        self.folders: dict[str, Listing] = {}
+        self.modules: dict[tuple[str, tuple[str, ...], bool, bool], tuple[_Files, bool]] = {}
+        self.files: dict[tuple[str, tuple[str, ...]], tuple[tuple[int, ...], _Files]] = {}
+
+
+# Files, each with the folders in which it searches its modules.
+_Files = tuple[tuple[str, tuple[str, ...]], ...]
+# What is known of each project. A search takes its entry out, so that no other thread changes it.
+_projects: dict[tuple[str, ...], _Resolved] = {}
 
 
 class _Search:
@@ -147,7 +156,7 @@ class _Search:
 
     Attributes:
         new: The files that an agent may have written.
-        unread: Those among them that cannot be read.
+        unread: Those among them that cannot be read, and files beyond a limit.
     """
 
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
@@ -157,10 +166,13 @@ class _Search:
         given = environment.get("PYTHONPATH", "").split(":")
         self._given = [os.path.normpath(os.path.join(cwd, each)) for each in given if each]
         self._more = (workspace, os.path.join(workspace, "src"), *self._given)
+        self._key = (cwd, workspace, *self._given)
         self._packages: dict[tuple[str, ...], frozenset[str]] = {}
-        self._names: dict[str, frozenset[str]] = {}
+        self._listings: dict[str, Listing] = {}
         self._seen: set[str] = set()
-        self._found: dict[tuple[str, tuple[str, ...], bool], bool] = {}
+        self._resolved = _Resolved()
+        # Whether what a file loads depends on more than the listings of folders.
+        self._is_lasting = True
         self._waiting: list[tuple[str, tuple[str, ...]]] = []
         self.new: list[str] = []
         self.unread: list[str] = []
@@ -332,21 +344,30 @@ class _Search:
         return tuple(dict.fromkeys((folder, top, self._cwd)))
 
     def _follow_text(self, text: str, bases: tuple[str, ...]) -> None:
-        self._follow(_find_imports(text), self._cwd, bases)
+        self._add_all(self._find_imported(find_imports(text), self._cwd, bases))
 
-    def _follow(self, imports: _Imports, folder: str, bases: tuple[str, ...]) -> None:
-        """Add what code imports.
+    def _add_module(self, dotted: str, places: tuple[str, ...], *, is_main: bool = False) -> None:
+        self._add_all(self._find_module(dotted, places, is_main=is_main)[0])
+
+    def _add_all(self, files: _Files) -> None:
+        for path, bases in files:
+            if path not in self._seen:
+                self._add(path, bases)
+
+    def _find_imported(self, imports: Imports, folder: str, bases: tuple[str, ...]) -> _Files:
+        """Return the files that code imports.
 
         Args:
             imports: What the code imports.
             folder: The folder of the code.
             bases: Where its modules are searched.
         """
+        found: dict[tuple[str, tuple[str, ...]], None] = {}
         if imports.extends:
             more = [os.path.normpath(os.path.join(folder, each)) for each in imports.texts]
             more += [os.path.normpath(os.path.join(self._cwd, each)) for each in imports.texts]
             more.append(os.path.dirname(folder))
-            bases = (*bases, *(each for each in dict.fromkeys(more) if os.path.isdir(each)))
+            bases = (*bases, *(each for each in dict.fromkeys(more) if self._is_folder(each)))
         for level, module, names in imports.modules:
             places = bases
             if level:
@@ -354,37 +375,44 @@ class _Search:
                 for _ in range(level - 1):
                     place = os.path.dirname(place)
                 places = (place,)
-            if module and not self._add_module(module, places, own=not level):
-                continue
+            if module:
+                files, is_package = self._find_module(module, places, own=not level)
+                found.update(dict.fromkeys(files))
+                if not is_package:
+                    continue
             for name in names:
                 inner = f"{module}.{name}" if module else name
-                self._add_module(inner, places, own=not level)
+                found.update(dict.fromkeys(self._find_module(inner, places, own=not level)[0]))
         for text in imports.texts:
-            if text.endswith(".py"):
+            if text.endswith(".py") or (imports.runs_files and "." in text):
                 for start in (folder, self._cwd):
                     path = os.path.normpath(os.path.join(start, text))
-                    if os.path.isfile(path):
-                        self._add(path, bases)
-            elif "/" not in text:
-                self._add_module(text, bases)
+                    if self._is_file(path):
+                        found[path, bases] = None
+            if "/" not in text and not text.endswith(".py"):
+                found.update(dict.fromkeys(self._find_module(text, bases)[0]))
+        return tuple(found)
 
-    def _add_module(
+    def _find_module(
         self, dotted: str, places: tuple[str, ...], *, is_main: bool = False, own: bool = True
-    ) -> bool:
-        """Add the files of a module, from the first place that has it.
+    ) -> tuple[_Files, bool]:
+        """Return the files of a module, from the first place that has it.
 
         Returns:
-            Whether the module may be a package of the project, which may contain other modules.
+            The files, and whether the module may be a package of the project, which may contain
+            other modules.
         """
         searched = (*places, *self._more) if own else places
         first = dotted.partition(".")[0]
         # Most imports are of the standard library, or of installed packages.
         if first not in self._list_all(searched):
-            return False
-        key = (dotted, searched, is_main)
-        if key not in self._found:
-            self._found[key] = self._search_module(dotted, places, searched, is_main=is_main)
-        return self._found[key]
+            return (), False
+        key = (dotted, places, is_main, own)
+        known = self._resolved.modules.get(key)
+        if known is None:
+            known = self._search_module(dotted, places, searched, is_main=is_main)
+            self._resolved.modules[key] = known
+        return known
 
     def _list_all(self, places: tuple[str, ...]) -> frozenset[str]:
         """Return the names of the packages and modules in some folders."""
@@ -395,34 +423,53 @@ class _Search:
 
     def _search_module(
         self, dotted: str, places: tuple[str, ...], searched: tuple[str, ...], *, is_main: bool
-    ) -> bool:
+    ) -> tuple[_Files, bool]:
         parts = [part for part in dotted.split(".") if part]
-        if not parts:
-            return False
-        return any(
-            self._add_from(place, parts, places, is_main=is_main)
+        found: list[str] = []
+        is_found = bool(parts) and any(
+            self._search_place(place, parts, found, is_main=is_main)
             for place in dict.fromkeys(searched)
         )
+        return tuple((path, places) for path in found), is_found
 
-    def _add_from(
-        self, place: str, parts: list[str], bases: tuple[str, ...], *, is_main: bool
+    def _search_place(
+        self, place: str, parts: list[str], found: list[str], *, is_main: bool
     ) -> bool:
+        """Add the files of a module in a folder to a list; return whether the folder has it."""
         folder = place
         for number, part in enumerate(parts):
-            names = self._list(folder)
-            if part in names and os.path.isdir(os.path.join(folder, part)):
+            listing = self._read_listing(folder)
+            if part in listing.names and part in listing.folders:
                 folder = os.path.join(folder, part)
                 if "__init__.py" in self._list(folder):
-                    self._add(os.path.join(folder, "__init__.py"), bases)
+                    found.append(os.path.join(folder, "__init__.py"))
                 continue
             for end in (".py", ".pyc"):
-                if part + end in names:
-                    self._add(os.path.join(folder, part + end), bases)
+                if part + end in listing.names:
+                    found.append(os.path.join(folder, part + end))
                     return True
             return number > 0
         if is_main and "__main__.py" in self._list(folder):
-            self._add(os.path.join(folder, "__main__.py"), bases)
+            found.append(os.path.join(folder, "__main__.py"))
         return True
+
+    def _is_folder(self, path: str) -> bool:
+        """Return whether a path that code names is a folder."""
+        if path == self._workspace:
+            return True
+        if not path.startswith(f"{self._workspace}/"):
+            self._is_lasting = False
+            return os.path.isdir(path)
+        above, name = os.path.split(path)
+        return self._is_folder(above) and name in self._read_listing(above).folders
+
+    def _is_file(self, path: str) -> bool:
+        """Return whether a path that code names is a file."""
+        above, name = os.path.split(path)
+        if not name.endswith(".py"):
+            self._is_lasting = False
+            return os.path.isfile(path)
+        return self._is_folder(above) and name in self._read_listing(above).files
 
     # --- JavaScript -------------------------------------------------------------------------------
 
@@ -491,12 +538,16 @@ class _Search:
 
     def _list(self, folder: str) -> frozenset[str]:
         """Return the names in a folder; none if it cannot be read."""
-        if folder not in self._names:
-            try:
-                self._names[folder] = frozenset(os.listdir(folder))
-            except (OSError, ValueError):
-                self._names[folder] = frozenset()
-        return self._names[folder]
+        return self._read_listing(folder).names
+
+    def _read_listing(self, folder: str) -> Listing:
+        """Return the names in a folder, as at its first use in this search."""
+        listing = self._listings.get(folder)
+        if listing is None:
+            listing = list_folder(folder)
+            self._listings[folder] = listing
+        self._resolved.folders[folder] = listing
+        return listing
 
     def _walk(self, start: str, patterns: tuple[str, ...]) -> Iterator[str]:
         """Yield the files below a folder, or the file itself, whose names match a pattern."""
@@ -504,20 +555,33 @@ class _Search:
             yield start
             return
         left = MAX_WALKED
-        expressions = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
-        for folder, folders, files in os.walk(start):
-            folders[:] = [
-                each for each in folders if not each.startswith(".") and each not in _SKIPPED
+        expression = re.compile("|".join(map(fnmatch.translate, patterns)))
+        waiting = [start]
+        while waiting:
+            folder = waiting.pop()
+            listing = list_folder(folder)
+            folders = [
+                each
+                for each in listing.folders
+                if not each.startswith(".") and each not in _SKIPPED
             ]
-            left -= len(folders) + len(files)
+            left -= len(folders) + len(listing.files)
             if left < 0:
+                self.unread.append(folder)
                 return
-            for name in files:
-                if any(expression.match(name) for expression in expressions):
+            for name in listing.files:
+                if expression.match(name):
                     yield os.path.join(folder, name)
+            links = {name for name, _ in listing.links}
+            waiting += [
+                os.path.join(folder, name) for name in reversed(folders) if name not in links
+            ]
 
     def _add(self, path: str, bases: tuple[str, ...]) -> None:
-        if path in self._seen or len(self._seen) >= MAX_FILES:
+        if path in self._seen:
+            return
+        if len(self._seen) >= MAX_FILES:
+            self.unread.append(path)
             return
         self._seen.add(path)
         if is_written_file(path, self._workspace):
@@ -531,43 +595,75 @@ class _Search:
         """Follow the imports of the files that were found."""
         while self._waiting:
             path, bases = self._waiting.pop()
-            folder = os.path.dirname(path)
             try:
                 status = os.stat(path)
             except OSError:
                 continue
+            if status.st_size > MAX_OWN_BYTES:
+                self.unread.append(path)
+                continue
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
             if path.endswith(SCRIPT_ENDS):
+                folder = os.path.dirname(path)
                 for named in _read_script_imports(path, stamp):
                     self._add_script(named, folder)
             else:
-                places = tuple(dict.fromkeys((*bases, folder)))
-                self._follow(_read_imports(path, stamp), folder, places)
+                self._add_all(self._resolve(path, stamp, bases))
+
+    def _resolve(self, path: str, stamp: tuple[int, ...], bases: tuple[str, ...]) -> _Files:
+        """Return the files that a Python file imports.
+
+        Args:
+            path: The file.
+            stamp: The stamp of its content.
+            bases: Where its modules are searched.
+        """
+        known = self._resolved.files.get((path, bases))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        folder = os.path.dirname(path)
+        self._is_lasting = True
+        places = tuple(dict.fromkeys((*bases, folder)))
+        files = self._find_imported(_read_imports(path, stamp), folder, places)
+        if self._is_lasting:
+            self._resolved.files[path, bases] = (stamp, files)
+        return files
+
+    # --- what is known of the project -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take what is known of the project, if its folders still have the same modules."""
+        resolved = _projects.pop(self._key, _Resolved())
+        for folder, listing in resolved.folders.items():
+            current = list_folder(folder)
+            self._listings[folder] = current
+            if current is listing:
+                continue
+            if _select_modules(current) != _select_modules(listing):
+                return
+            resolved.folders[folder] = current
+        self._resolved = resolved
+
+    def end(self) -> None:
+        """Keep what is known of the project for the next search."""
+        while len(_projects) >= MAX_PROJECTS:
+            _projects.pop(next(iter(_projects)), None)
+        if len(self._resolved.files) < 2 * MAX_FILES:
+            _projects[self._key] = self._resolved
+
+
+def _select_modules(listing: Listing) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names in a folder that may be modules of Python, or contain some."""
+    folders = frozenset(name for name in listing.folders if not name.startswith("."))
+    return folders, frozenset(name for name in listing.files if name.endswith((".py", ".pyc")))
 
 
 # Between two runs of the tests of a project, few of its files change.
-@lru_cache(8192)
-def _read_imports(path: str, stamp: tuple[int, ...]) -> _Imports:
-    return _find_imports(read_loaded(path) or "")
+@lru_cache(16_384)
+def _read_imports(path: str, stamp: tuple[int, ...]) -> Imports:
+    return find_imports(read_loaded(path, MAX_OWN_BYTES) or "")
 
 
 @lru_cache(4096)
 def _read_script_imports(path: str, stamp: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(_SCRIPT_IMPORT.findall(read_loaded(path) or ""))
-
-
-def _find_imports(text: str) -> _Imports:
-    modules: dict[tuple[int, str, tuple[str, ...]], None] = {}
-    for origin, names, plain in _IMPORT.findall(text):
-        if plain:
-            for each in plain.split(","):
-                modules[0, each.split(" as ")[0].strip(), ()] = None
-            continue
-        module = origin.lstrip(".")
-        listed = re.findall(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|$)", re.sub(r"#.*|[()]", "", names))
-        modules[len(origin) - len(module), module, tuple(listed)] = None
-    extends = any(each in text for each in _EXTENDS)
-    texts: list[str] = []
-    if extends or any(each in text for each in _DYNAMIC):
-        texts = [one or other for one, other in _TEXT.findall(text)]
-    return _Imports(tuple(modules), tuple(dict.fromkeys(texts)), extends)
+    return tuple(_SCRIPT_IMPORT.findall(read_loaded(path, MAX_OWN_BYTES) or ""))
