@@ -5,8 +5,11 @@ The search for what a test runner loads lists hundreds of folders before each ru
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
 import time
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_FOLDERS = 20_000
@@ -29,6 +32,20 @@ class Listing(NamedTuple):
     folders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     links: tuple[tuple[str, bool], ...] = ()
+
+
+class Selected(NamedTuple):
+    """What a search finds in one folder.
+
+    Attributes:
+        files: The paths of the files whose names match, in the order of the disk.
+        folders: The paths of the folders to search next, in the reverse order of the disk.
+        examined: The number of names.
+    """
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    examined: int
 
 
 _listings: dict[str, tuple[tuple[int, ...], Listing]] = {}
@@ -91,3 +108,40 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+# What searches have found, as long as the same listing is current.
+_selected: dict[tuple[str, tuple[str, ...]], tuple[Listing, Selected]] = {}
+
+
+def select_names(folder: str, patterns: tuple[str, ...], skipped: frozenset[str]) -> Selected:
+    """Return the files in a folder whose names match, and its folders. Reads the disk.
+
+    Hidden folders, and those behind links, are not searched.
+
+    Args:
+        folder: The absolute path of the folder.
+        patterns: Patterns, one of which the name of a file matches.
+        skipped: The names of folders that are not searched, which are always the same.
+    """
+    listing = list_folder(folder)
+    known = _selected.get((folder, patterns))
+    if known is not None and known[0] is listing:
+        return known[1]
+    expression = _compile_patterns(patterns)
+    links = {name for name, _ in listing.links}
+    folders = [name for name in listing.folders if not name.startswith(".") and name not in skipped]
+    selected = Selected(
+        tuple(os.path.join(folder, name) for name in listing.files if expression.match(name)),
+        tuple(os.path.join(folder, name) for name in reversed(folders) if name not in links),
+        len(folders) + len(listing.files),
+    )
+    if len(_selected) >= MAX_FOLDERS:
+        _selected.clear()
+    _selected[folder, patterns] = (listing, selected)
+    return selected
+
+
+@lru_cache(16)
+def _compile_patterns(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)))

@@ -129,6 +129,7 @@ class Guard:
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
+        self._has_called = trio.Event()
         # The names of the tools when the rules were read.
         self._tools: frozenset[str] | None = None
         # The number of reads of the rules that have begun, and the number of the last accepted
@@ -303,6 +304,17 @@ class Guard:
             carries_secret=self._redactor.carries_secret,
         )
 
+    async def prepare_tests(self) -> None:
+        """Read what the project's tests import after the first call, while the model works.
+
+        A session may end without a call, and its first call is seldom a run of the tests.
+        """
+        await self._has_called.wait()
+        root = str(self._session.workspace.root)
+        # Judging a command fails closed by itself, so that a failure here means nothing.
+        with suppress(OSError, ValueError):
+            await trio.to_thread.run_sync(_read_tests, root, abandon_on_cancel=True)
+
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
         """Return a prediction of what the approval policy and the guard would do with a call.
 
@@ -340,6 +352,7 @@ class Guard:
         # is denied anyway.
         key = (agent.name, call.id)
         verdict, source = await self.judge(tool, call.arguments, key)
+        self._has_called.set()
         await self._remember_placeholder(agent, call)
         once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
@@ -636,6 +649,13 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
+def _read_tests(root: str) -> None:
+    from hilum_guard.commands.loaded_files import find_loaded  # with the first call
+
+    top = os.path.realpath(root)
+    find_loaded("pytest", ("pytest",), (top,), {}, top)
+
+
 async def sweep_in_thread() -> None:
     """Remove what killed sessions left behind.
 
@@ -655,6 +675,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
+            nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
             if expects_command(session.kernel):
                 nursery.start_soon(box.prepare_network, name="guard: loopback")

@@ -7,29 +7,26 @@ like a script. The project's own files are only searched for what they import.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from hilum_guard.commands.python_imports import Imports, find_imports
-from hilum_guard.folder_listings import Listing, list_folder
-from hilum_guard.new_files import is_written_file
+from hilum_guard.commands.module_finder import MAX_OWN_BYTES, FoundFiles, ModuleFinder
+from hilum_guard.commands.python_imports import find_imports
+from hilum_guard.folder_listings import select_names
+from hilum_guard.new_files import WrittenFiles
 from hilum_guard.small_files import read_small_file
 
 MAX_BYTES = 200_000
 """Maximum size of a new file to read, in bytes."""
-MAX_OWN_BYTES = 5_000_000
-"""Maximum size of a file of the project that is searched for what it imports, in bytes."""
 MAX_FILES = 10_000
 """Maximum number of files that one command loads, as far as they are followed."""
 MAX_WALKED = 100_000
 """Maximum number of names to examine for a test runner that searches folders."""
-MAX_PROJECTS = 8
-"""Maximum number of projects whose imports are remembered."""
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*|py")
 _NODE = frozenset("node nodejs bun deno tsx ts-node jest vitest mocha ava tap".split())
 _NODE_TESTS = frozenset("jest vitest mocha ava tap".split())
@@ -100,7 +97,6 @@ def find_loaded(
         if cwd is None:
             continue
         search = _Search(cwd, workspace, environment)
-        search.begin()
         if name in _NODE:
             search.read_node(name, words[1:], stdin)
         elif is_python:
@@ -109,7 +105,7 @@ def find_loaded(
             search.read_installer(name, words[1:])
         else:
             search.read_tester(name, words[1:])
-        search.end()
+        search.close()
         paths.update(dict.fromkeys(search.new))
         unread.update(dict.fromkeys(search.unread))
     return Loaded(tuple(paths), tuple(unread))
@@ -128,29 +124,6 @@ def read_loaded(path: str, limit: int = MAX_BYTES) -> str | None:
     return data.decode("utf-8", "replace")
 
 
-class _Resolved:
-    """What the Python files of a project load, for as long as its folders do not change.
-
-    Attributes:
-        folders: The listings of all folders in which a module was searched.
-        modules: The files of a module, and whether it may contain others, by its name and the
-            folders in which it is searched.
-        files: What a file loads, by its path and the folders in which it searches its modules, with
-            the stamp of its content.
-    """
-
-    def __init__(self) -> None:
-        self.folders: dict[str, Listing] = {}
-        self.modules: dict[tuple[str, tuple[str, ...], bool, bool], tuple[_Files, bool]] = {}
-        self.files: dict[tuple[str, tuple[str, ...]], tuple[tuple[int, ...], _Files]] = {}
-
-
-# Files, each with the folders in which it searches its modules.
-_Files = tuple[tuple[str, tuple[str, ...]], ...]
-# What is known of each project. A search takes its entry out, so that no other thread changes it.
-_projects: dict[tuple[str, ...], _Resolved] = {}
-
-
 class _Search:
     """A search for the files that a command loads from one folder.
 
@@ -162,20 +135,19 @@ class _Search:
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
         self._cwd = cwd
         self._workspace = workspace
+        self._written = WrittenFiles(workspace)
         self._environment = environment
         given = environment.get("PYTHONPATH", "").split(":")
         self._given = [os.path.normpath(os.path.join(cwd, each)) for each in given if each]
-        self._more = (workspace, os.path.join(workspace, "src"), *self._given)
-        self._key = (cwd, workspace, *self._given)
-        self._packages: dict[tuple[str, ...], frozenset[str]] = {}
-        self._listings: dict[str, Listing] = {}
+        self._modules = ModuleFinder(cwd, workspace, self._given)
         self._seen: set[str] = set()
-        self._resolved = _Resolved()
-        # Whether what a file loads depends on more than the listings of folders.
-        self._is_lasting = True
-        self._waiting: list[tuple[str, tuple[str, ...]]] = []
+        self._waiting: list[tuple[str, tuple[str, ...], os.stat_result]] = []
         self.new: list[str] = []
         self.unread: list[str] = []
+
+    def close(self) -> None:
+        """Keep what is known of the project for the next search."""
+        self._modules.close()
 
     # --- Python -----------------------------------------------------------------------------------
 
@@ -221,10 +193,16 @@ class _Search:
         """Follow what a script imports; its own code is read elsewhere."""
         self._seen.add(path)
         if path.endswith((".pyc", ".pyz", ".zip", ".egg", ".whl")) or self._is_long(path):
-            if is_written_file(path, self._workspace):
+            if self._is_written(path):
                 self.unread.append(path)
             return
-        self._waiting.append((path, (os.path.dirname(path),)))
+        self._wait(path, (os.path.dirname(path),))
+
+    def _is_written(self, path: str) -> bool:
+        try:
+            return self._written.contains(path, os.stat(path))
+        except OSError:
+            return False
 
     @staticmethod
     def _is_long(path: str) -> bool:
@@ -251,7 +229,7 @@ class _Search:
         for word in (".", *arguments) if name in ("build", "uv") else arguments:
             # `-e ./package[extra]`
             path = self._absolute(re.sub(r"\[[^\]]*\]$", "", word))
-            if "setup.py" in self._list(path):
+            if "setup.py" in self._modules.list_names(path):
                 self._add(os.path.join(path, "setup.py"), (path,))
         self._drain()
 
@@ -272,13 +250,13 @@ class _Search:
         for start in starts or [self._cwd]:
             self._add_conftests(start)
             for path in self._walk(start, patterns):
-                self._add(path, self._bases(path))
+                self._add(path, self._modules.find_bases(os.path.dirname(path)))
 
     def _has_new_settings(self) -> bool:
         """Return whether an agent may have changed which files hold tests."""
         for name in ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"):
             path = os.path.join(self._cwd, name)
-            if os.path.isfile(path) and is_written_file(path, self._workspace):
+            if os.path.isfile(path) and self._is_written(path):
                 text = read_loaded(path)
                 if text is None or re.search(r"python_files|doctest", text):
                     return True
@@ -287,8 +265,8 @@ class _Search:
     def _add_conftests(self, start: str) -> None:
         folder = start if os.path.isdir(start) else os.path.dirname(start)
         while f"{folder}/".startswith(f"{self._workspace}/"):
-            if "conftest.py" in self._list(folder):
-                self._add(os.path.join(folder, "conftest.py"), self._bases(folder))
+            if "conftest.py" in self._modules.list_names(folder):
+                self._add(os.path.join(folder, "conftest.py"), self._modules.find_bases(folder))
             if folder == self._workspace:
                 return
             folder = os.path.dirname(folder)
@@ -335,141 +313,16 @@ class _Search:
             elif re.search(r"\bimport\b", word):
                 self._follow_text(word, (self._cwd,))
 
-    def _bases(self, path: str) -> tuple[str, ...]:
-        """Return where the modules of a test are searched: pytest adds the folder of its package."""
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        top = folder
-        while "__init__.py" in self._list(top) and len(top) > len(self._workspace):
-            top = os.path.dirname(top)
-        return tuple(dict.fromkeys((folder, top, self._cwd)))
-
     def _follow_text(self, text: str, bases: tuple[str, ...]) -> None:
-        self._add_all(self._find_imported(find_imports(text), self._cwd, bases))
+        self._add_all(self._modules.find_imported(find_imports(text), self._cwd, bases))
 
     def _add_module(self, dotted: str, places: tuple[str, ...], *, is_main: bool = False) -> None:
-        self._add_all(self._find_module(dotted, places, is_main=is_main)[0])
+        self._add_all(self._modules.find_module(dotted, places, is_main=is_main)[0])
 
-    def _add_all(self, files: _Files) -> None:
+    def _add_all(self, files: FoundFiles) -> None:
         for path, bases in files:
             if path not in self._seen:
                 self._add(path, bases)
-
-    def _find_imported(self, imports: Imports, folder: str, bases: tuple[str, ...]) -> _Files:
-        """Return the files that code imports.
-
-        Args:
-            imports: What the code imports.
-            folder: The folder of the code.
-            bases: Where its modules are searched.
-        """
-        found: dict[tuple[str, tuple[str, ...]], None] = {}
-        if imports.extends:
-            more = [os.path.normpath(os.path.join(folder, each)) for each in imports.texts]
-            more += [os.path.normpath(os.path.join(self._cwd, each)) for each in imports.texts]
-            more.append(os.path.dirname(folder))
-            bases = (*bases, *(each for each in dict.fromkeys(more) if self._is_folder(each)))
-        for level, module, names in imports.modules:
-            places = bases
-            if level:
-                place = folder
-                for _ in range(level - 1):
-                    place = os.path.dirname(place)
-                places = (place,)
-            if module:
-                files, is_package = self._find_module(module, places, own=not level)
-                found.update(dict.fromkeys(files))
-                if not is_package:
-                    continue
-            for name in names:
-                inner = f"{module}.{name}" if module else name
-                found.update(dict.fromkeys(self._find_module(inner, places, own=not level)[0]))
-        for text in imports.texts:
-            if text.endswith(".py") or (imports.runs_files and "." in text):
-                for start in (folder, self._cwd):
-                    path = os.path.normpath(os.path.join(start, text))
-                    if self._is_file(path):
-                        found[path, bases] = None
-            if "/" not in text and not text.endswith(".py"):
-                found.update(dict.fromkeys(self._find_module(text, bases)[0]))
-        return tuple(found)
-
-    def _find_module(
-        self, dotted: str, places: tuple[str, ...], *, is_main: bool = False, own: bool = True
-    ) -> tuple[_Files, bool]:
-        """Return the files of a module, from the first place that has it.
-
-        Returns:
-            The files, and whether the module may be a package of the project, which may contain
-            other modules.
-        """
-        searched = (*places, *self._more) if own else places
-        first = dotted.partition(".")[0]
-        # Most imports are of the standard library, or of installed packages.
-        if first not in self._list_all(searched):
-            return (), False
-        key = (dotted, places, is_main, own)
-        known = self._resolved.modules.get(key)
-        if known is None:
-            known = self._search_module(dotted, places, searched, is_main=is_main)
-            self._resolved.modules[key] = known
-        return known
-
-    def _list_all(self, places: tuple[str, ...]) -> frozenset[str]:
-        """Return the names of the packages and modules in some folders."""
-        if places not in self._packages:
-            names = {name for place in places for name in self._list(place)}
-            self._packages[places] = frozenset(name.partition(".")[0] for name in names)
-        return self._packages[places]
-
-    def _search_module(
-        self, dotted: str, places: tuple[str, ...], searched: tuple[str, ...], *, is_main: bool
-    ) -> tuple[_Files, bool]:
-        parts = [part for part in dotted.split(".") if part]
-        found: list[str] = []
-        is_found = bool(parts) and any(
-            self._search_place(place, parts, found, is_main=is_main)
-            for place in dict.fromkeys(searched)
-        )
-        return tuple((path, places) for path in found), is_found
-
-    def _search_place(
-        self, place: str, parts: list[str], found: list[str], *, is_main: bool
-    ) -> bool:
-        """Add the files of a module in a folder to a list; return whether the folder has it."""
-        folder = place
-        for number, part in enumerate(parts):
-            listing = self._read_listing(folder)
-            if part in listing.names and part in listing.folders:
-                folder = os.path.join(folder, part)
-                if "__init__.py" in self._list(folder):
-                    found.append(os.path.join(folder, "__init__.py"))
-                continue
-            for end in (".py", ".pyc"):
-                if part + end in listing.names:
-                    found.append(os.path.join(folder, part + end))
-                    return True
-            return number > 0
-        if is_main and "__main__.py" in self._list(folder):
-            found.append(os.path.join(folder, "__main__.py"))
-        return True
-
-    def _is_folder(self, path: str) -> bool:
-        """Return whether a path that code names is a folder."""
-        if path == self._workspace:
-            return True
-        if not path.startswith(f"{self._workspace}/"):
-            self._is_lasting = False
-            return os.path.isdir(path)
-        above, name = os.path.split(path)
-        return self._is_folder(above) and name in self._read_listing(above).folders
-
-    def _is_file(self, path: str) -> bool:
-        """Return whether a path that code names is a file."""
-        above, name = os.path.split(path)
-        if not name.endswith(".py"):
-            self._is_lasting = False
-            return os.path.isfile(path)
-        return self._is_folder(above) and name in self._read_listing(above).files
 
     # --- JavaScript -------------------------------------------------------------------------------
 
@@ -495,10 +348,10 @@ class _Search:
                 self._add_tests_of_scripts(path)
             elif name in ("node", "nodejs") and not at and not is_tester and os.path.isfile(path):
                 self._seen.add(path)
-                self._waiting.append((path, ()))
+                self._wait(path, ())
             else:
                 self._add_script(f"./{word}" if not word.startswith("/") else word, self._cwd)
-        for name in self._list(self._cwd) if is_tester else ():
+        for name in self._modules.list_names(self._cwd) if is_tester else ():
             if re.fullmatch(
                 r"(?:jest|vitest|vite|ava|babel)\.(?:config|setup)\.[cm]?[jt]s|\.mocharc\.c?js",
                 name,
@@ -527,7 +380,9 @@ class _Search:
         stem = re.sub(r"\.[cm]?jsx?$", "", path)
         paths = [path + end for end in ends] + [stem + end for end in SCRIPT_ENDS]
         for each in paths:
-            if os.path.basename(each) in self._list(os.path.dirname(each)) and os.path.isfile(each):
+            if os.path.basename(each) in self._modules.list_names(
+                os.path.dirname(each)
+            ) and os.path.isfile(each):
                 self._add(each, ())
                 return
 
@@ -536,46 +391,22 @@ class _Search:
     def _absolute(self, path: str) -> str:
         return os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path)))
 
-    def _list(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder; none if it cannot be read."""
-        return self._read_listing(folder).names
-
-    def _read_listing(self, folder: str) -> Listing:
-        """Return the names in a folder, as at its first use in this search."""
-        listing = self._listings.get(folder)
-        if listing is None:
-            listing = list_folder(folder)
-            self._listings[folder] = listing
-        self._resolved.folders[folder] = listing
-        return listing
-
     def _walk(self, start: str, patterns: tuple[str, ...]) -> Iterator[str]:
         """Yield the files below a folder, or the file itself, whose names match a pattern."""
         if os.path.isfile(start):
             yield start
             return
         left = MAX_WALKED
-        expression = re.compile("|".join(map(fnmatch.translate, patterns)))
         waiting = [start]
         while waiting:
             folder = waiting.pop()
-            listing = list_folder(folder)
-            folders = [
-                each
-                for each in listing.folders
-                if not each.startswith(".") and each not in _SKIPPED
-            ]
-            left -= len(folders) + len(listing.files)
+            found = select_names(folder, patterns, _SKIPPED)
+            left -= found.examined
             if left < 0:
                 self.unread.append(folder)
                 return
-            for name in listing.files:
-                if expression.match(name):
-                    yield os.path.join(folder, name)
-            links = {name for name, _ in listing.links}
-            waiting += [
-                os.path.join(folder, name) for name in reversed(folders) if name not in links
-            ]
+            yield from found.files
+            waiting += found.folders
 
     def _add(self, path: str, bases: tuple[str, ...]) -> None:
         if path in self._seen:
@@ -584,21 +415,26 @@ class _Search:
             self.unread.append(path)
             return
         self._seen.add(path)
-        if is_written_file(path, self._workspace):
+        try:
+            status = os.stat(path)
+        except OSError:
+            return
+        if self._written.contains(path, status):
             self.new.append(path)
-            if path.endswith(".pyc") or self._is_long(path):
+            if path.endswith(".pyc") or status.st_size > MAX_BYTES:
                 self.unread.append(path)
                 return
-        self._waiting.append((path, bases))
+        self._waiting.append((path, bases, status))
+
+    def _wait(self, path: str, bases: tuple[str, ...]) -> None:
+        """Follow a file later, which does not count as one that is loaded."""
+        with suppress(OSError):
+            self._waiting.append((path, bases, os.stat(path)))
 
     def _drain(self) -> None:
         """Follow the imports of the files that were found."""
         while self._waiting:
-            path, bases = self._waiting.pop()
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
+            path, bases, status = self._waiting.pop()
             if status.st_size > MAX_OWN_BYTES:
                 self.unread.append(path)
                 continue
@@ -608,60 +444,7 @@ class _Search:
                 for named in _read_script_imports(path, stamp):
                     self._add_script(named, folder)
             else:
-                self._add_all(self._resolve(path, stamp, bases))
-
-    def _resolve(self, path: str, stamp: tuple[int, ...], bases: tuple[str, ...]) -> _Files:
-        """Return the files that a Python file imports.
-
-        Args:
-            path: The file.
-            stamp: The stamp of its content.
-            bases: Where its modules are searched.
-        """
-        known = self._resolved.files.get((path, bases))
-        if known is not None and known[0] == stamp:
-            return known[1]
-        folder = os.path.dirname(path)
-        self._is_lasting = True
-        places = tuple(dict.fromkeys((*bases, folder)))
-        files = self._find_imported(_read_imports(path, stamp), folder, places)
-        if self._is_lasting:
-            self._resolved.files[path, bases] = (stamp, files)
-        return files
-
-    # --- what is known of the project -------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Take what is known of the project, if its folders still have the same modules."""
-        resolved = _projects.pop(self._key, _Resolved())
-        for folder, listing in resolved.folders.items():
-            current = list_folder(folder)
-            self._listings[folder] = current
-            if current is listing:
-                continue
-            if _select_modules(current) != _select_modules(listing):
-                return
-            resolved.folders[folder] = current
-        self._resolved = resolved
-
-    def end(self) -> None:
-        """Keep what is known of the project for the next search."""
-        while len(_projects) >= MAX_PROJECTS:
-            _projects.pop(next(iter(_projects)), None)
-        if len(self._resolved.files) < 2 * MAX_FILES:
-            _projects[self._key] = self._resolved
-
-
-def _select_modules(listing: Listing) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names in a folder that may be modules of Python, or contain some."""
-    folders = frozenset(name for name in listing.folders if not name.startswith("."))
-    return folders, frozenset(name for name in listing.files if name.endswith((".py", ".pyc")))
-
-
-# Between two runs of the tests of a project, few of its files change.
-@lru_cache(16_384)
-def _read_imports(path: str, stamp: tuple[int, ...]) -> Imports:
-    return find_imports(read_loaded(path, MAX_OWN_BYTES) or "")
+                self._add_all(self._modules.read_file(path, stamp, bases))
 
 
 @lru_cache(4096)
