@@ -213,7 +213,8 @@ def _read_code(
     without = re.sub(r"\0\d+\0", "\0", remainder)
     # A program of the project may assemble commands, which the user has read or written; an agent
     # may write code only to hide a command.
-    if is_new and (_HIDES.search(without) or (starts and _ASSEMBLES.search(without))):
+    is_cut = starts and len(literals) > MAX_LITERALS
+    if is_new and (is_cut or _HIDES.search(without) or (starts and _ASSEMBLES.search(without))):
         reader.add_unknown()
 
 
