@@ -138,8 +138,9 @@ class Changes:
     def _read_rest(self, node: ast.AST, scope: Scope) -> None:
         """Read the assignments, and the changes that are parts of other statements."""
         for child in ast.iter_child_nodes(node):
-            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            inner = child if is_function else scope
+            inner = scope
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                inner = child
             if isinstance(child, ast.Name) and scope is not None:
                 self._users[child] = scope
             if isinstance(child, Assignment) and child.value is not None:

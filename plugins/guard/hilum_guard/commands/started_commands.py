@@ -256,7 +256,7 @@ def read_loaded_files(
                 reader.add_unknown()
     if not modules:
         return
-    callers = []
+    callers: list[str] = []
     for code, _, is_new in _find_code(reader, command, name):
         # The code that the command names may call what it imports, and use its values.
         is_read = is_new and _PYTHON.fullmatch(name)
