@@ -12,7 +12,16 @@ from hilum_guard import FileAccess, is_tracked
 from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
+from hilum_checks.model import (
+    WRITES,
+    Accompanied,
+    Action,
+    Commands,
+    Paths,
+    Preceded,
+    ReadFirst,
+    RunFirst,
+)
 from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
@@ -180,6 +189,22 @@ class CallHistory:
         Two formatters would otherwise make each other necessary for ever.
         """
         return self._last_edit if task_kinds.is_formatter(command) else self.last_write
+
+    def is_met(
+        self, constraint: Preceded | Accompanied | ReadFirst | RunFirst, facts: CallFacts
+    ) -> bool:
+        """Return whether a call may run, because what must be done first has been done. Blocks.
+
+        Args:
+            constraint: What must wait, and what must be done first.
+            facts: The call.
+        """
+        root = facts.matcher.root
+        if isinstance(constraint, ReadFirst):
+            return self.has_read(constraint.needed, root)
+        if isinstance(constraint, RunFirst):
+            return self.has_run(constraint.needed, root)
+        return not self.must_wait(constraint, facts)
 
     def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.

@@ -352,6 +352,8 @@ Constraint = (
     | ReadFirst
     | RunFirst
 )
+ORDERS = (Preceded, Accompanied, ReadFirst, RunFirst)
+"""The constraints that let something wait until something else has been done."""
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
     for kind in (
