@@ -8,6 +8,7 @@ import time
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from hilum_guard.command_paths import locate
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
 MAX_FOLDERS = 4096
@@ -40,7 +41,7 @@ def _find_start(process: int) -> float:
 def _find_age(path: str) -> str:
     """Return "new" for a file written since this program started, "old", or "" if there is none."""
     try:
-        return "new" if os.stat(path).st_mtime >= _find_start(os.getpid()) else "old"
+        return "new" if os.stat(locate(path)).st_mtime >= _find_start(os.getpid()) else "old"
     except OSError:
         return ""
 

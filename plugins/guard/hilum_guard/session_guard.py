@@ -41,6 +41,7 @@ from hilum.events import ApprovalAsked
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
 from hilum_guard.rules import rule_files
@@ -149,6 +150,15 @@ class Guard:
         box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
+
+    def find_temporary_folder(self) -> str:
+        """Return the folder that the session's commands see as `/tmp`. Blocks.
+
+        Returns:
+            The folder; empty if the commands see that of this machine.
+        """
+        is_moved = self.sandbox.describe_kind() == "bubblewrap"
+        return self.sandbox.temp if is_moved else ""
 
     def describe_confinement(self) -> str:
         """Return the kind of sandbox for the session's commands; empty if there is none."""
@@ -297,6 +307,7 @@ class Guard:
             agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
+            find_temporary_folder=self.find_temporary_folder,
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
             # The thread receives copies of the data, because the event loop adds to the originals.
@@ -312,10 +323,10 @@ class Guard:
         """
         await self._has_called.wait()
         await trio.sleep(_REQUEST_SECONDS)
-        root = str(self._session.workspace.root)
+        read = partial(_read_tests, str(self._session.workspace.root), self.find_temporary_folder)
         # Judging a command fails closed by itself, so that a failure here means nothing.
         with suppress(OSError, ValueError):
-            await trio.to_thread.run_sync(_read_tests, root, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
         """Return a prediction of what the approval policy and the guard would do with a call.
@@ -651,11 +662,12 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
-def _read_tests(root: str) -> None:
+def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
     from hilum_guard.commands.loaded_files import find_loaded  # with the first call
 
     top = os.path.realpath(root)
-    find_loaded("pytest", ("pytest",), (top,), {}, top)
+    with as_seen_by_commands(find_temporary_folder(), root):
+        find_loaded("pytest", ("pytest",), (top,), {}, top)
 
 
 async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:

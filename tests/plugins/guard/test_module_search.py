@@ -3,7 +3,7 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +190,8 @@ async def test_the_tests_are_read_after_the_first_call(
     """While the model works on the result, so that the first run of the tests starts at once."""
     read, done = session_guard._read_tests, trio.Event()
 
-    def read_and_report(root: str) -> None:
-        read(root)
+    def read_and_report(root: str, find_temporary_folder: Callable[[], str]) -> None:
+        read(root, find_temporary_folder)
         trio.from_thread.run_sync(done.set)
 
     monkeypatch.setattr(session_guard, "_read_tests", read_and_report)

@@ -15,7 +15,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from hilum_guard.commands.module_finder import MAX_OWN_BYTES, FoundFiles, ModuleFinder
+from hilum_guard.command_paths import locate
+from hilum_guard.commands.module_finder import (
+    MAX_OWN_BYTES,
+    FoundFiles,
+    ModuleFinder,
+    find_absolute,
+)
 from hilum_guard.commands.python_imports import find_imports
 from hilum_guard.folder_listings import select_names
 from hilum_guard.new_files import WrittenFiles
@@ -133,13 +139,13 @@ class _Search:
     """
 
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
-        self._cwd = cwd
+        self._cwd = locate(cwd)
         self._workspace = workspace
         self._written = WrittenFiles(workspace)
         self._environment = environment
         given = environment.get("PYTHONPATH", "").split(":")
-        self._given = [os.path.normpath(os.path.join(cwd, each)) for each in given if each]
-        self._modules = ModuleFinder(cwd, workspace, self._given)
+        self._given = [self._absolute(each) for each in given if each]
+        self._modules = ModuleFinder(self._cwd, workspace, self._given)
         self._seen: set[str] = set()
         self._waiting: list[tuple[str, tuple[str, ...], os.stat_result]] = []
         self.new: list[str] = []
@@ -200,7 +206,7 @@ class _Search:
 
     def _is_written(self, path: str) -> bool:
         try:
-            return self._written.contains(path, os.stat(path))
+            return self._written.contains(path, os.stat(locate(path)))
         except OSError:
             return False
 
@@ -389,7 +395,7 @@ class _Search:
     # --- files ------------------------------------------------------------------------------------
 
     def _absolute(self, path: str) -> str:
-        return os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path)))
+        return find_absolute(path, self._cwd)
 
     def _walk(self, start: str, patterns: tuple[str, ...]) -> Iterator[str]:
         """Yield the files below a folder, or the file itself, whose names match a pattern."""
@@ -416,7 +422,7 @@ class _Search:
             return
         self._seen.add(path)
         try:
-            status = os.stat(path)
+            status = os.stat(locate(path))
         except OSError:
             return
         if self._written.contains(path, status):
@@ -429,7 +435,7 @@ class _Search:
     def _wait(self, path: str, bases: tuple[str, ...]) -> None:
         """Follow a file later, which does not count as one that is loaded."""
         with suppress(OSError):
-            self._waiting.append((path, bases, os.stat(path)))
+            self._waiting.append((path, bases, os.stat(locate(path))))
 
     def _drain(self) -> None:
         """Follow the imports of the files that were found."""

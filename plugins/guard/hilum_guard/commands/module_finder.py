@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from hilum_guard.command_paths import TEMPORARY, find_temporary, locate
 from hilum_guard.commands.python_imports import Imports, find_imports
 from hilum_guard.folder_listings import Listing, list_folder
 from hilum_guard.small_files import read_small_file
@@ -77,7 +78,7 @@ class ModuleFinder:
         self._cwd = cwd
         self._workspace = workspace
         self._more = (workspace, os.path.join(workspace, "src"), *given)
-        self._key = (cwd, workspace, *given)
+        self._key = (cwd, workspace, find_temporary(), *given)
         self._packages: dict[tuple[str, ...], frozenset[str]] = {}
         self._listings: dict[str, Listing] = {}
         self._bases_of: dict[str, tuple[str, ...]] = {}
@@ -87,6 +88,7 @@ class ModuleFinder:
         self._used: dict[str, str] = {}
         # The names that the current file has searched in folders.
         self._words: set[str] = set()
+        self._is_lasting = True
         self._project = self._take_project()
 
     def find_bases(self, folder: str) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class ModuleFinder:
         found: dict[tuple[str, tuple[str, ...]], None] = {}
         if imports.extends:
             more = [os.path.normpath(os.path.join(folder, each)) for each in imports.texts]
-            more += [os.path.normpath(os.path.join(self._cwd, each)) for each in imports.texts]
+            more += [self._find_absolute(each) for each in imports.texts]
             more.append(os.path.dirname(folder))
             bases = (*bases, *(each for each in dict.fromkeys(more) if self._is_folder(each)))
         for level, module, names in imports.modules:
@@ -136,6 +138,12 @@ class ModuleFinder:
             if "/" not in text and not text.endswith(".py"):
                 found.update(dict.fromkeys(self.find_module(text, bases)[0]))
         return tuple(found)
+
+    def _find_absolute(self, path: str) -> str:
+        if path.startswith(f"{TEMPORARY}/"):
+            # What commands see there may change at any time.
+            self._is_lasting = False
+        return find_absolute(path, self._cwd)
 
     def find_module(
         self, dotted: str, places: tuple[str, ...], *, is_main: bool = False, own: bool = True
@@ -260,12 +268,14 @@ class ModuleFinder:
             return known.files
         self._used = {}
         self._words = set()
+        self._is_lasting = True
         folder = os.path.dirname(path)
         places = tuple(dict.fromkeys((*bases, folder)))
         files = self.find_imported(_read_imports(path, stamp), folder, places)
-        self._project.files[path, bases] = _FileImports(
-            stamp, frozenset(self._words), tuple(self._used.items()), files
-        )
+        if self._is_lasting:
+            self._project.files[path, bases] = _FileImports(
+                stamp, frozenset(self._words), tuple(self._used.items()), files
+            )
         return files
 
     def _are_unchanged(self, others: Sequence[tuple[str, str]]) -> bool:
@@ -301,6 +311,11 @@ class ModuleFinder:
             _projects.pop(next(iter(_projects)), None)
         if len(self._project.files) < MAX_REMEMBERED:
             _projects[self._key] = self._project
+
+
+def find_absolute(path: str, cwd: str) -> str:
+    """Return where a file is that code or a command in a folder names. Reads the disk."""
+    return locate(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
 
 
 def _find_kind(path: str) -> str:
