@@ -1,4 +1,4 @@
-"""Remembers which commands of a session have succeeded, and which files it has read and written."""
+"""Remember which commands of a session have succeeded, and which files it has read and written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import (
     WRITES,
-    Accompanied,
     Action,
+    ChangedTogether,
+    CommandBefore,
     Commands,
     Paths,
-    Preceded,
     ReadFirst,
     RunFirst,
 )
@@ -191,7 +191,7 @@ class CallHistory:
         return self._last_edit if task_kinds.is_formatter(command) else self.last_write
 
     def is_met(
-        self, constraint: Preceded | Accompanied | ReadFirst | RunFirst, facts: CallFacts
+        self, constraint: CommandBefore | ChangedTogether | ReadFirst | RunFirst, facts: CallFacts
     ) -> bool:
         """Return whether a call may run, because what must be done first has been done. Blocks.
 
@@ -206,7 +206,7 @@ class CallHistory:
             return self.has_run(constraint.needed, root)
         return not self.must_wait(constraint, facts)
 
-    def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
+    def must_wait(self, constraint: CommandBefore | ChangedTogether, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
 
         Args:
@@ -227,7 +227,7 @@ class CallHistory:
 
     def _waits_at(
         self,
-        constraint: Preceded | Accompanied,
+        constraint: CommandBefore | ChangedTogether,
         facts: CallFacts,
         place: int,
         command: CommandFacts | None,
@@ -237,7 +237,7 @@ class CallHistory:
         changed = constraint.changed
         matcher = PathMatcher(root)
         steps = [step for step in call_steps.find_writes(facts) if step.place < place]
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
@@ -281,7 +281,7 @@ class CallHistory:
         """Note that an agent has given its final answer, with which a piece of work ends."""
         self._answered = self._calls * _STEPS + _STEPS - 1
 
-    def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
+    def is_due(self, constraint: CommandBefore | ChangedTogether, root: Path) -> bool:
         """Return whether something must still be done, because files have changed. Blocks.
 
         Args:
@@ -290,7 +290,7 @@ class CallHistory:
         """
         matcher = PathMatcher(root)
         changed = constraint.changed
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             # A piece of work ends with a final answer, or with the command, such as a commit.
             begin = self._answered
             if constraint.before is not None:

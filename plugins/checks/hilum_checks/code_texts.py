@@ -1,4 +1,4 @@
-"""Finds code that commands run but no command parser reads: inline code and scripts."""
+"""Find code that commands run but no command parser reads: inline code and scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches the hosts that a call contacts against the hosts that rules forbid."""
+"""Match the hosts that a call contacts against the hosts that rules forbid."""
 
 from __future__ import annotations
 

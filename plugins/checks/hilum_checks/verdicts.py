@@ -1,4 +1,4 @@
-"""Judges calls by the rules' checks.
+"""Judge calls by the rules' checks.
 
 The strictest rule wins. A call that may break a rule, but does not certainly do so, needs approval.
 """
@@ -18,8 +18,9 @@ from hilum_checks.command_verdicts import match_commands, match_hosts, match_rec
 from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     ORDERS,
-    Accompanied,
+    ChangedTogether,
     Check,
+    CommandBefore,
     Commands,
     Constraint,
     Content,
@@ -28,7 +29,6 @@ from hilum_checks.model import (
     Messages,
     Names,
     Paths,
-    Preceded,
     ReadFirst,
     RunFirst,
     Tools,
@@ -70,8 +70,8 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Names: "Give the file another name.",
     Messages: "Write another text.",
     ReadFirst: "Read that file first; then this call is allowed.",
-    Accompanied: "Make the change that belongs to it first.",
-    Preceded: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
+    ChangedTogether: "Make the change that belongs to it first.",
+    CommandBefore: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
     " this one, with nothing between them that writes files.",
     RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
@@ -159,12 +159,12 @@ def parts_of(
                 yield rule, effect, constraint
 
 
-def need_history(rules: Iterable[EnforcedRule]) -> bool:
+def needs_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
     return any(isinstance(constraint, ORDERS) for _, _, constraint in parts_of(rules))
 
 
-def need_reads(rules: Iterable[EnforcedRule]) -> bool:
+def needs_reads(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that a file has been read before."""
     return any(isinstance(constraint, ReadFirst) for _, _, constraint in parts_of(rules))
 

@@ -1,4 +1,4 @@
-"""Displays paths relative to the workspace, with patterns expanded and links followed."""
+"""Display paths relative to the workspace, with patterns expanded and links followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges the texts that a call writes: content of files, commit messages and pull requests."""
+"""Judge the texts that a call writes: content of files, commit messages and pull requests."""
 
 from __future__ import annotations
 
