@@ -378,7 +378,7 @@ class _Module:
         for module in (*self.project.binding.get(name, ()), *self.project.starring):
             if module is self or name in module.functions:
                 continue
-            found = module._find_named(name, seen)
+            found: str = module._find_named(name, seen)
             if found:
                 return found
         return ""
