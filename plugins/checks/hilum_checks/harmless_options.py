@@ -1,4 +1,4 @@
-"""Finds commands that only display how a program is used, or what it would do."""
+"""Find commands that only display how a program is used, or what it would do."""
 
 from __future__ import annotations
 

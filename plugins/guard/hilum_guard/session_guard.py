@@ -37,10 +37,11 @@ from hilum import (
     config_folder,
     hookimpl,
 )
-from hilum.events import ApprovalAsked
+from hilum.events import ApprovalAsked, PromptFrozen
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
 from hilum_guard.rules import rule_files
@@ -131,6 +132,7 @@ class Guard:
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
+        self._has_called = trio.Event()
         # The names of the tools when the rules were read.
         self._tools: frozenset[str] | None = None
         # The number of reads of the rules that have begun, and the number of the last accepted
@@ -314,6 +316,18 @@ class Guard:
             carries_secret=self._redactor.carries_secret,
         )
 
+    async def prepare_tests(self) -> None:
+        """Read what the project's tests import after the first call, while the model works.
+
+        A session may end without a call, and its first call is seldom a run of the tests.
+        """
+        await self._has_called.wait()
+        await trio.sleep(_REQUEST_SECONDS)
+        read = partial(_read_tests, str(self._session.workspace.root), self.find_temporary_folder)
+        # Judging a command fails closed by itself, so that a failure here means nothing.
+        with suppress(OSError, ValueError):
+            await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
         """Return a prediction of what the approval policy and the guard would do with a call.
 
@@ -351,6 +365,7 @@ class Guard:
         # is denied anyway.
         key = (agent.name, call.id)
         verdict, source = await self.judge(tool, call.arguments, key)
+        self._has_called.set()
         await self._remember_placeholder(agent, call)
         once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
@@ -647,19 +662,27 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
-async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
-    """Remove what killed sessions left behind, in a thread.
+def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
+    from hilum_guard.commands.loaded_files import find_loaded  # with the first call
 
+    top = os.path.realpath(root)
+    with as_seen_by_commands(find_temporary_folder(), root):
+        find_loaded("pytest", ("pytest",), (top,), {}, top)
+
+
+async def work_behind_request(session: Session, box: session_sandbox.Sandbox) -> None:
+    """Prepare for the session's commands, and remove what killed sessions left, in threads.
+
+    If a prompt follows at once, its request goes first: it would take 10 ms longer.
     The removal may take a long time, so a closing session abandons it; the next session removes the
     rest.
-
-    Args:
-        box: The session's sandbox.
-        is_late: Whether the first request goes first, and the scan of the workspace for the first
-            command follows it.
     """
-    if is_late:
-        await trio.sleep(_REQUEST_SECONDS)
+    if session.kernel.expects_prompt:
+        # The request is sent within milliseconds of this event.
+        async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
+            break
+        if expects_command(session.kernel):
+            await box.prepare_network()
         with suppress(OSError):
             await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     with suppress(OSError):
@@ -675,14 +698,12 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
+            nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
-            if expects_command(session.kernel):
-                nursery.start_soon(box.prepare_network, name="guard: loopback")
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
-            late = session.kernel.expects_prompt
-            nursery.start_soon(partial(tidy_up, box, is_late=late), name="guard: tidy up")
+            nursery.start_soon(work_behind_request, session, box)
             if box.spares is not None:
                 nursery.start_soon(box.spares.run)
             yield guard
