@@ -1,4 +1,4 @@
-"""Remembers which commands of a session have succeeded, and which files it has read and written."""
+"""Remember which commands of a session have succeeded, and which files it has read and written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import FileAccess, is_tracked
 
-from hilum_checks import call_steps, command_matcher
+from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
+from hilum_checks.model import (
+    WRITES,
+    Action,
+    ChangedTogether,
+    CommandBefore,
+    Commands,
+    Paths,
+    ReadFirst,
+    RunFirst,
+)
 from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
@@ -84,7 +93,7 @@ class CallHistory:
         formatted = {
             access
             for command in facts.commands
-            if call_steps.is_formatter(command)
+            if task_kinds.is_formatter(command)
             for access in command.effects.files
         }
         for place, access in call_steps.find_writes(facts):
@@ -179,9 +188,25 @@ class CallHistory:
 
         Two formatters would otherwise make each other necessary for ever.
         """
-        return self._last_edit if call_steps.is_formatter(command) else self.last_write
+        return self._last_edit if task_kinds.is_formatter(command) else self.last_write
 
-    def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
+    def is_met(
+        self, constraint: CommandBefore | ChangedTogether | ReadFirst | RunFirst, facts: CallFacts
+    ) -> bool:
+        """Return whether a call may run, because what must be done first has been done. Blocks.
+
+        Args:
+            constraint: What must wait, and what must be done first.
+            facts: The call.
+        """
+        root = facts.matcher.root
+        if isinstance(constraint, ReadFirst):
+            return self.has_read(constraint.needed, root)
+        if isinstance(constraint, RunFirst):
+            return self.has_run(constraint.needed, root)
+        return not self.must_wait(constraint, facts)
+
+    def must_wait(self, constraint: CommandBefore | ChangedTogether, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
 
         Args:
@@ -202,7 +227,7 @@ class CallHistory:
 
     def _waits_at(
         self,
-        constraint: Preceded | Accompanied,
+        constraint: CommandBefore | ChangedTogether,
         facts: CallFacts,
         place: int,
         command: CommandFacts | None,
@@ -212,7 +237,7 @@ class CallHistory:
         changed = constraint.changed
         matcher = PathMatcher(root)
         steps = [step for step in call_steps.find_writes(facts) if step.place < place]
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
@@ -224,12 +249,12 @@ class CallHistory:
         if changed is None:
             writes += [each for each in call_steps.find_unseen(facts) if each < place]
         formatting = {
-            2 * index for index, each in enumerate(facts.commands) if call_steps.is_formatter(each)
+            2 * index for index, each in enumerate(facts.commands) if task_kinds.is_formatter(each)
         }
         last = max(writes, default=-1)
         last_edit = max((each for each in writes if each not in formatting), default=-1)
         done = [
-            (each, last_edit if call_steps.is_formatter(earlier) else last)
+            (each, last_edit if task_kinds.is_formatter(earlier) else last)
             for each, earlier in call_steps.find_proven(facts, command)
             if command is not None
             and each < place
@@ -256,7 +281,7 @@ class CallHistory:
         """Note that an agent has given its final answer, with which a piece of work ends."""
         self._answered = self._calls * _STEPS + _STEPS - 1
 
-    def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
+    def is_due(self, constraint: CommandBefore | ChangedTogether, root: Path) -> bool:
         """Return whether something must still be done, because files have changed. Blocks.
 
         Args:
@@ -265,7 +290,7 @@ class CallHistory:
         """
         matcher = PathMatcher(root)
         changed = constraint.changed
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             # A piece of work ends with a final answer, or with the command, such as a commit.
             begin = self._answered
             if constraint.before is not None:
@@ -274,7 +299,7 @@ class CallHistory:
         last, command = self._find_last(constraint.needed, root)
         if changed is None:
             return (self._find_last_write(command) if command else self.last_write) > last
-        formats = command is None or not call_steps.is_formatter(command)
+        formats = command is None or not task_kinds.is_formatter(command)
         newer = self._list_newer(last, formats=formats)
         return any(_covers(matcher, changed, access) for access in newer)
 

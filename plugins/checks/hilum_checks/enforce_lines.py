@@ -20,21 +20,21 @@ from hilum_checks.model import (
     EVERYTHING,
     READS,
     WRITES,
-    Accompanied,
     Action,
     Answers,
+    ChangedTogether,
     Check,
+    CommandBefore,
     Commands,
     Compiled,
     Constraint,
     Content,
-    Contexts,
+    ExcludedFiles,
     Hosts,
     MessageKind,
     Messages,
     Names,
     Paths,
-    Preceded,
     ReadFirst,
     RunFirst,
     Tools,
@@ -47,7 +47,7 @@ _USAGE = (
     "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, name /REGEX/ in PATHS,"
     " commit-message|pr-title|pr-body /REGEX/; or require content, name, commit-message, pr-title,"
-    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer, read PATHS before"
+    " pr-body, branch-name NAMES, command WORDS before WORDS|answer, write PATHS before WORDS|answer, read PATHS before"
     " write PATHS|WORDS"
 )
 
@@ -85,7 +85,7 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
             problem = problem or f"{kind} cannot be required; {_USAGE}"
     constraint, mistake = read(target, folder)
     problem = problem or mistake
-    if effect == "ask" and isinstance(constraint, Contexts | Answers):
+    if effect == "ask" and isinstance(constraint, ExcludedFiles | Answers):
         what = "a context" if kind == "context" else "an answer"
         problem = f"{what} cannot be approved by anybody; write deny"
     if constraint is None:
@@ -190,9 +190,15 @@ def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Read
         return quoted_names.path_patterns(name, folder)
 
     text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
+
+    def read_exception(name: str) -> tuple[str, ...]:
+        return () if quoted_names.has_too_many_choices(name) else read(name)
+
     what = "a path pattern; write it as in .gitignore, without !"
     patterns, mistake = _pick(text, read, what)
-    exceptions, other_mistake = _pick(" ".join(rest), read, what)
+    exceptions, other_mistake = _pick(" ".join(rest), read_exception, what)
+    if any(map(quoted_names.has_too_many_choices, _split(text)[0])):
+        mistake = mistake or "its braces stand for too many paths; write several lines"
     constraint = Paths(patterns, actions, exceptions) if patterns else None
     return constraint, mistake or other_mistake
 
@@ -332,7 +338,7 @@ def _contexts(text: str, folder: PurePosixPath) -> Reading:
     if other_mistake:
         mistake = mistake or f"{other_mistake}; write in shared, headless"
     # If the line names no kind of session, it applies to the least trusted kinds.
-    return Contexts(tuple(names), kinds or ("shared", "headless")), mistake
+    return ExcludedFiles(tuple(names), kinds or ("shared", "headless")), mistake
 
 
 _ORDER = re.compile(
@@ -397,7 +403,7 @@ def _accompanied(text: str, folder: PurePosixPath) -> Reading:
         )
     if mistake or not isinstance(needed, Paths) or isinstance(order.before, Paths):
         return order.before, mistake
-    return Accompanied(needed, order.before, order.changed), ""
+    return ChangedTogether(needed, order.before, order.changed), ""
 
 
 def _preceded(text: str, folder: PurePosixPath) -> Reading:
@@ -414,7 +420,7 @@ def _preceded(text: str, folder: PurePosixPath) -> Reading:
         return before, mistake
     if isinstance(before, Paths):
         return tuple(RunFirst(each, before) for each in needed), ""
-    return tuple(Preceded(each, before, changed) for each in needed), ""
+    return tuple(CommandBefore(each, before, changed) for each in needed), ""
 
 
 _READ_BEFORE = re.compile(
@@ -494,6 +500,35 @@ def _messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     return Messages(expression, kind=kind), ""
 
 
+def _branch_names(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``feature/*, fix/*`` and ``/^[a-z]+-[0-9]+/``: the names that new branches may have."""
+    if text.startswith("/"):
+        expression, _, mistake = _read_expression(text)
+        names: Sequence[str] = () if mistake else (f"/{expression}/",)
+    else:
+        names, mistake = _split(text)
+        mistake = mistake or next(map(_find_branch_mistake, names), "")
+    # Fail closed: what the names are to be is unclear, so that no branch may be created.
+    allowed = () if mistake else tuple(("git", "switch", "-c", name) for name in names)
+    return Commands(v.BRANCH, unless=allowed, new_branches=True), mistake
+
+
+def _any_branch(text: str, folder: PurePosixPath) -> Reading:
+    """Read a line that does not require the names that it lists."""
+    # Fail closed: the line means that fewer branches may be created.
+    mistake = "names of branches can only be required; write require branch-name feature/*"
+    return Commands(v.BRANCH, new_branches=True), mistake
+
+
+def _find_branch_mistake(name: str) -> str:
+    """Return why a name cannot be that of a branch; empty if it can."""
+    if re.fullmatch(r"(?![-/.])[^\s~^:\\<>{}@]+(?<!/)", name):
+        return ""
+    return (
+        f"{name!r} is not the name of a branch; write names with *, such as feature/*, or /regex/"
+    )
+
+
 def _wanted_messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     expression, _, mistake = _read_expression(text)
     if mistake:
@@ -541,6 +576,7 @@ _READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "content": partial(_scoped, Content, False),
     "name": partial(_scoped, Names, False),
     "commit-message": partial(_messages, "commit message"),
+    "branch-name": _any_branch,
     "pr-title": partial(_messages, "pull request title"),
     "pr-body": partial(_messages, "pull request body"),
 }
@@ -548,6 +584,7 @@ _REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "content": partial(_scoped, Content, True),
     "name": partial(_scoped, Names, True),
     "commit-message": partial(_wanted_messages, "commit message"),
+    "branch-name": _branch_names,
     "pr-title": partial(_wanted_messages, "pull request title"),
     "pr-body": partial(_wanted_messages, "pull request body"),
     "command": _preceded,

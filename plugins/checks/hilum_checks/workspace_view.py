@@ -1,4 +1,4 @@
-"""Displays paths relative to the workspace, with patterns expanded and links followed."""
+"""Display paths relative to the workspace, with patterns expanded and links followed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
-from hilum_guard import find_git_top, list_tracked_files, resolve_links
+from hilum_guard import find_git_top, list_changed_files, list_tracked_files, resolve_links
 
 from hilum_checks import git_folders
 from hilum_checks.glob_expansion import expand_glob
@@ -48,7 +48,10 @@ class WorkspaceView:
     _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
     _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
     _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
+    _changed: dict[tuple[str, str, str], Contents | None] = attrs.field(factory=dict, init=False)
     _linked: dict[str, str] = attrs.field(factory=dict, init=False)
+    _resolved: dict[str, str] = attrs.field(factory=dict, init=False)
+    _spellings: dict[str, list[str]] = attrs.field(factory=dict, init=False)
 
     @cached_property
     def real_root(self) -> str:
@@ -88,12 +91,29 @@ class WorkspaceView:
 
         If the last part is a link, either the link itself or its target may be changed.
         """
-        plain = os.path.normpath(path)
-        if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
-            plain = os.path.normpath(_resolve_folder(path))
-        # A rule may name a link or its target, and a call may use the other one.
-        forms = (plain, _resolve_folder(plain), resolve_links(path))
-        return [self.display(form) for form in dict.fromkeys(forms)]
+        if path not in self._spellings:
+            plain = os.path.normpath(path)
+            if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
+                plain = os.path.normpath(self._resolve_folder(path))
+            # A rule may name a link or its target, and a call may use the other one.
+            forms = (plain, self._resolve_folder(plain), self._resolve(path))
+            self._spellings[path] = [self.display(form) for form in dict.fromkeys(forms)]
+        return self._spellings[path]
+
+    def _resolve(self, path: str) -> str:
+        """Return a path with all links followed, of which each folder is resolved only once."""
+        if path not in self._resolved:
+            folder, name = os.path.split(path)
+            found = "" if name in ("", ".", "..") else os.path.join(self._resolve(folder), name)
+            if not found or os.path.islink(found):
+                found = resolve_links(path)
+            self._resolved[path] = found
+        return self._resolved[path]
+
+    def _resolve_folder(self, path: str) -> str:
+        """Return a path with all links followed, except a link in its last part."""
+        folder, name = os.path.split(path)
+        return os.path.join(self._resolve(folder), name)
 
     def display_twins(self, path: str) -> list[str]:
         """Return the displayed forms of the same file in the workspace's own working tree.
@@ -104,7 +124,7 @@ class WorkspaceView:
         if not self._linked_common:
             return []
         plain = os.path.normpath(path)
-        forms = dict.fromkeys((plain, _resolve_folder(plain), resolve_links(path)))
+        forms = dict.fromkeys((plain, self._resolve_folder(plain), self._resolve(path)))
         twins = [self.find_twin(form) for form in forms]
         return [self.display(twin) for twin in twins if twin]
 
@@ -198,6 +218,25 @@ class WorkspaceView:
             self._tracked[top] = Contents(forms, fold("\n".join(forms)), names is not None)
         return self._tracked[top]
 
+    def list_changed(self, path: str, old: str, new: str) -> Contents | None:
+        """Return the files that differ between two revisions; ``None`` if they cannot be listed.
+
+        Args:
+            path: An absolute path in the repository; it need not exist.
+            old: A commit.
+            new: Another commit; empty for the index.
+        """
+        top = find_git_top(resolve_links(path)) or ""
+        key = (top, old, new)
+        if key not in self._changed:
+            git_folder = git_folders.find_containing(top) if top else ""
+            common = git_folders.find_common(git_folder) if git_folder else ""
+            names = list_changed_files(git_folder, common, old, new) if git_folder else None
+            forms = [self.display(os.path.join(top, name)) for name in names or ()]
+            contents = Contents(forms, fold("\n".join(forms)), is_complete=True)
+            self._changed[key] = contents if names is not None else None
+        return self._changed[key]
+
     def is_elsewhere(self, known: str) -> bool:
         """Return whether the known beginning of a path is outside the workspace."""
         root = f"{self.real_root}/"
@@ -225,12 +264,6 @@ def _walk(folder: str) -> Iterator[str]:
 def _temporary_folders() -> list[str]:
     own = resolve_links(tempfile.gettempdir())
     return ["/tmp", "/var/tmp", "/dev", "/private/tmp", own]
-
-
-def _resolve_folder(path: str) -> str:
-    """Return a path with all links followed, except a link in its last part."""
-    folder, name = os.path.split(path)
-    return os.path.join(resolve_links(folder), name)
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -6,11 +6,13 @@ import os
 import tempfile
 import time
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
-from hilum_guard.small_files import read_small_file
+from hilum_guard.command_paths import locate
+from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
-MAX_INDEX = 20_000_000
-"""Maximum size of a Git index to read, in bytes."""
+MAX_FOLDERS = 4096
+"""Maximum number of folders whose repository is remembered."""
 _IMPORTED = time.time()
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/", f"{tempfile.gettempdir()}/")
@@ -39,7 +41,7 @@ def _find_start(process: int) -> float:
 def _find_age(path: str) -> str:
     """Return "new" for a file written since this program started, "old", or "" if there is none."""
     try:
-        return "new" if os.stat(path).st_mtime >= _find_start(os.getpid()) else "old"
+        return "new" if os.stat(locate(path)).st_mtime >= _find_start(os.getpid()) else "old"
     except OSError:
         return ""
 
@@ -54,51 +56,156 @@ def is_new_file(path: str, root: str) -> bool:
         root: The root of the workspace.
     """
     age = _find_age(path)
-    return age == "new" or (age == "old" and not is_tracked(path, root))
-
-
-def is_written_file(path: str, root: str) -> bool:
-    """Return whether an agent may have written a file that a program loads. Blocks.
-
-    In contrast to ``is_new_file``, an installed package, and a file outside of the workspace, are
-    new only if they were written since this program started, or are in a folder for temporary files.
-
-    Args:
-        path: The absolute path of the file.
-        root: The root of the workspace.
-    """
-    age = _find_age(path)
-    if age != "old":
-        return age == "new"
-    if path.startswith(f"{root}/"):
-        return not any(each in path for each in _INSTALLED) and not is_tracked(path, root)
-    return path.startswith(_TEMPORARY) and not root.startswith(_TEMPORARY)
+    return age == "new" or (age == "old" and not _is_own(path, root))
 
 
 def is_tracked(path: str, root: str) -> bool:
-    """Return whether a file is in Git's index, or whether there is no index to read. Blocks.
+    """Return whether a file is in its repository's index, or may be. Blocks.
+
+    Without a repository, and in one whose index cannot be read, every file may be.
 
     Args:
         path: The absolute path of the file.
+        root: The root of the workspace, which may be a folder inside a repository.
+    """
+    return _find_tracked(path, root) is not False
+
+
+def _is_own(path: str, root: str) -> bool:
+    """Return whether a file is certainly in Git's index, or there is no repository."""
+    return _find_tracked(path, root) is True
+
+
+def _find_tracked(path: str, root: str) -> bool | None:
+    """Return whether a file is in its repository's index; ``None`` if that is unknown."""
+    path = os.path.normpath(path)
+    is_inside = path.startswith(f"{root}/")
+    index = _find_index_of(os.path.dirname(path) if is_inside else root, _find_top(root))
+    return index.contains(path) if isinstance(index, _Index) else index
+
+
+class _Index(NamedTuple):
+    """The files that a repository tracks.
+
+    Attributes:
+        top: The top of the repository.
+        tracked: The files, relative to the top.
+    """
+
+    top: str
+    tracked: frozenset[str]
+
+    def contains(self, path: str) -> bool:
+        """Return whether a file is tracked."""
+        return path.removeprefix(f"{self.top}/") in self.tracked
+
+
+class WrittenFiles:
+    """The files that an agent may have written, among those that a program loads.
+
+    In contrast to ``is_new_file``, an installed package, and a file outside of the workspace, are
+    new only if they were written since this program started, or are in a folder for temporary files.
+    The repositories are read at most once: a test runner loads hundreds of files.
+
+    Args:
         root: The root of the workspace.
     """
-    index = os.path.join(root, ".git", "index")
-    try:
-        status = os.stat(index)
-    except OSError:
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._start = _find_start(os.getpid())
+        self._outer = _find_top(root)
+        # What is tracked in each folder, and in each repository.
+        self._indexes: dict[str, _Index | Literal[True] | None] = {}
+        self._tops: dict[str | None, _Index | Literal[True] | None] = {}
+
+    def contains(self, path: str, status: os.stat_result) -> bool:
+        """Return whether an agent may have written a file. Blocks.
+
+        Args:
+            path: The absolute path of the file.
+            status: The status of the file.
+        """
+        if status.st_mtime >= self._start:
+            return True
+        if not path.startswith(f"{self._root}/"):
+            return path.startswith(_TEMPORARY) and not self._root.startswith(_TEMPORARY)
+        folder = path.rpartition("/")[0]
+        if folder not in self._indexes:
+            is_installed = any(each in f"{folder}/" for each in _INSTALLED)
+            self._indexes[folder] = True if is_installed else self._find_index(folder)
+        index = self._indexes[folder]
+        is_own = index.contains(path) if isinstance(index, _Index) else index
+        return not is_own
+
+    def _find_index(self, folder: str) -> _Index | Literal[True] | None:
+        top = _find_top(folder)
+        if top not in self._tops:
+            self._tops[top] = _find_index_of(folder, self._outer)
+        return self._tops[top]
+
+
+def _find_index_of(folder: str, outer: str | None) -> _Index | Literal[True] | None:
+    """Return the index that lists the files in a folder.
+
+    Without a repository, all files are the user's own. An agent may have made a repository inside
+    that of the workspace, unless the outer one lists it, as it lists a submodule.
+
+    Args:
+        folder: The folder.
+        outer: The top of the repository of the workspace.
+
+    Returns:
+        The index, ``True`` without a repository, and ``None`` if it is unknown what is tracked.
+    """
+    inner = _find_top(folder)
+    if inner is None:
         return True
-    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    return _is_in_index(index, stamp, os.path.relpath(path, root))
+    if outer not in (None, inner):
+        above = _read_index(str(outer))
+        if above is None or not above.contains(inner):
+            return None
+    return _read_index(inner)
 
 
 # The tests of a project load hundreds of files, each of which is looked up.
-@lru_cache(16_384)
-def _is_in_index(index: str, stamp: tuple[int, ...], name: str) -> bool:
-    content = _read_index(index, stamp)
-    # The index contains each path as a whole, followed by a null byte.
-    return content is None or os.fsencode(name) + b"\0" in content
+_tops: dict[str, str] = {}
 
 
-@lru_cache(2)
-def _read_index(path: str, stamp: tuple[int, ...]) -> bytes | None:
-    return read_small_file(path, MAX_INDEX)
+def _find_top(folder: str) -> str | None:
+    """Return the top of the repository that contains a folder, or ``None``."""
+    known = _tops.get(folder)
+    if known is not None and os.path.lexists(f"{known}/.git"):
+        return known
+    top = find_git_top(folder)
+    if top is not None:
+        if len(_tops) >= MAX_FOLDERS:
+            _tops.clear()
+        _tops[folder] = top
+    return top
+
+
+def _read_index(top: str) -> _Index | None:
+    """Return the index of a repository; ``None`` if it cannot be read."""
+    try:
+        index = _find_index(top, _read_stamp(f"{top}/.git"))
+        tracked = _list_tracked(top, index, _read_stamp(index))
+    except OSError:
+        return None
+    return None if tracked is None else _Index(top, tracked)
+
+
+def _read_stamp(path: str) -> tuple[int, ...]:
+    status = os.stat(path)
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(8)
+def _find_index(top: str, stamp: tuple[int, ...]) -> str:
+    return find_index(top)
+
+
+@lru_cache(4)
+def _list_tracked(top: str, index: str, stamp: tuple[int, ...]) -> frozenset[str] | None:
+    tracked = list_tracked_files(top)
+    return None if tracked is None else frozenset(tracked)

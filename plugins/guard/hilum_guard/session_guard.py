@@ -42,6 +42,7 @@ from hilum.hooks import current_call
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
 from hilum_guard.rules import rule_files
@@ -133,6 +134,7 @@ class Guard:
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
+        self._has_called = trio.Event()
         # The names of the tools when the rules were read.
         self._tools: frozenset[str] | None = None
         # The number of reads of the rules that have begun, and the number of the last accepted
@@ -152,6 +154,15 @@ class Guard:
         box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
+
+    def find_temporary_folder(self) -> str:
+        """Return the folder that the session's commands see as `/tmp`. Blocks.
+
+        Returns:
+            The folder; empty if the commands see that of this machine.
+        """
+        is_moved = self.sandbox.describe_kind() == "bubblewrap"
+        return self.sandbox.temp if is_moved else ""
 
     def describe_confinement(self) -> str:
         """Return the kind of sandbox for the session's commands; empty if there is none."""
@@ -312,6 +323,7 @@ class Guard:
             agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
+            find_temporary_folder=self.find_temporary_folder,
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
             # The thread receives copies of the data, because the event loop adds to the originals.
@@ -319,6 +331,18 @@ class Guard:
             explain_placeholder=partial(explain_placeholder, self._redactor.files, names),
             carries_secret=self._redactor.carries_secret,
         )
+
+    async def prepare_tests(self) -> None:
+        """Read what the project's tests import after the first call, while the model works.
+
+        A session may end without a call, and its first call is seldom a run of the tests.
+        """
+        await self._has_called.wait()
+        await trio.sleep(_REQUEST_SECONDS)
+        read = partial(_read_tests, str(self._session.workspace.root), self.find_temporary_folder)
+        # Judging a command fails closed by itself, so that a failure here means nothing.
+        with suppress(OSError, ValueError):
+            await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
         """Return a prediction of what the approval policy and the guard would do with a call.
@@ -357,6 +381,7 @@ class Guard:
         # is denied anyway.
         key = (agent.name, call.id)
         verdict, source = await self.judge(tool, call.arguments, key)
+        self._has_called.set()
         await self._remember_placeholder(agent, call)
         once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
@@ -654,6 +679,14 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
+def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
+    from hilum_guard.commands.loaded_files import find_loaded  # with the first call
+
+    top = os.path.realpath(root)
+    with as_seen_by_commands(find_temporary_folder(), root):
+        find_loaded("pytest", ("pytest",), (top,), {}, top)
+
+
 async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
     """Remove what killed sessions left behind, in a thread.
 
@@ -682,6 +715,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
+            nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
             if expects_command(session.kernel):
                 nursery.start_soon(box.prepare_network, name="guard: loopback")

@@ -13,7 +13,6 @@ again (``from .errors import Error as Error``). hilum renames these uses, too.
 from __future__ import annotations
 
 import difflib
-import keyword
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -29,6 +28,7 @@ from hilum_lint.diagnostics import to_one_line
 
 from hilum_lsp.errors import ServerRefused
 from hilum_lsp.file_watch import find_files
+from hilum_lsp.keywords import is_keyword
 from hilum_lsp.navigation import (
     ALL_USES,
     MAX_FILE_BYTES,
@@ -74,34 +74,6 @@ _FORMS = (
 )
 _SPACE = re.compile(r" *([=:{}]) *")
 _UNCHANGED = "Nothing was changed."
-# Words that the languages of C's family reserve, and those of some of these languages alone.
-_C_KEYWORDS = frozenset(
-    "break case const continue default do else enum for goto if return switch while".split()
-)
-_SCRIPT_KEYWORDS = (_C_KEYWORDS - {"goto"}) | frozenset(
-    """
-    await catch class debugger delete export extends false finally function import in instanceof
-    new null super this throw true try typeof var void with yield
-    """.split()
-)
-_GO_KEYWORDS = frozenset(
-    """
-    break case chan const continue default defer else fallthrough for func go goto if import
-    interface map package range return select struct switch type var
-    """.split()
-)
-_RUST_KEYWORDS = frozenset(
-    """
-    as async await break const continue crate dyn else enum extern false fn for if impl in let loop
-    match mod move mut pub ref return self Self static struct super trait true type unsafe use where
-    while
-    """.split()
-)
-_RESERVED = {
-    "go": _GO_KEYWORDS,
-    "rs": _RUST_KEYWORDS,
-    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts"), _SCRIPT_KEYWORDS),
-}
 # Maximum number of files, and of seconds, to search for files that still contain the old name, and
 # maximum number of them to name.
 MAX_SEARCHED = 5_000
@@ -342,7 +314,7 @@ class Renames:
                 code=errors.E_BAD_ARGS,
                 hint="Pass a name without dots, other than the old one.",
             )
-        if _is_keyword(new_name, target.path.suffix):
+        if is_keyword(new_name, target.path.suffix):
             raise ToolError(
                 f"{new_name} is a keyword of the language and cannot be a name. {_UNCHANGED}",
                 code=errors.E_BAD_ARGS,
@@ -748,13 +720,6 @@ def _describe_missed(places: Sequence[str], word: str) -> str:
     listed = ", ".join(to_one_line(place, 200) for place in places[:MAX_NAMED])
     more = f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
     return f"Warning: these uses of {word} are not renamed, so edit them: {listed}{more}."
-
-
-def _is_keyword(name: str, suffix: str) -> bool:
-    """Return whether a name is a keyword of the language of files with a suffix."""
-    if suffix in (".py", ".pyi", ".ipynb"):
-        return keyword.iskeyword(name)
-    return name in _RESERVED.get(suffix.lstrip("."), _C_KEYWORDS)
 
 
 def _find_related_suffixes(suffix: str) -> tuple[str, ...]:
