@@ -37,7 +37,7 @@ from hilum import (
     config_folder,
     hookimpl,
 )
-from hilum.events import ApprovalAsked
+from hilum.events import ApprovalAsked, PromptFrozen
 from hilum.hooks import current_call
 
 from hilum_guard import call_judge, content_policy
@@ -687,19 +687,19 @@ def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
         find_loaded("pytest", ("pytest",), (top,), {}, top)
 
 
-async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
-    """Remove what killed sessions left behind, in a thread.
+async def work_behind_request(session: Session, box: session_sandbox.Sandbox) -> None:
+    """Prepare for the session's commands, and remove what killed sessions left, in threads.
 
+    If a prompt follows at once, its request goes first: it would take 10 ms longer.
     The removal may take a long time, so a closing session abandons it; the next session removes the
     rest.
-
-    Args:
-        box: The session's sandbox.
-        is_late: Whether the first request goes first, and the scan of the workspace for the first
-            command follows it.
     """
-    if is_late:
-        await trio.sleep(_REQUEST_SECONDS)
+    if session.kernel.expects_prompt:
+        # The request is sent within milliseconds of this event.
+        async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
+            break
+        if expects_command(session.kernel):
+            await box.prepare_network()
         with suppress(OSError):
             await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     with suppress(OSError):
@@ -717,13 +717,10 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             nursery.start_soon(guard.approvals.follow)
             nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
-            if expects_command(session.kernel):
-                nursery.start_soon(box.prepare_network, name="guard: loopback")
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
-            late = session.kernel.expects_prompt
-            nursery.start_soon(partial(tidy_up, box, is_late=late), name="guard: tidy up")
+            nursery.start_soon(work_behind_request, session, box)
             if box.spares is not None:
                 nursery.start_soon(box.spares.run)
             yield guard
