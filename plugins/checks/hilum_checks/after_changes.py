@@ -12,7 +12,7 @@ from hilum_checks.actions import TEXTS, Scope, patterns_of
 from hilum_checks.label_scopes import narrow_to_language
 from hilum_checks.model import WRITES, Accompanied, Paths, Preceded
 from hilum_checks.preceding import read_needed
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 _CHANGING = frozenset("write add create delete hand-edit save change changes".split())
 _CHANGING_WORDS = frozenset(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.tokens import UNREADABLE, Token
 
 _PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"

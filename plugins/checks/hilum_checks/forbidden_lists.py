@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from hilum_checks.actions import Scope, merge, read_actions
 from hilum_checks.model import Constraint, Effect
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.tokens import UNREADABLE, Token
 
 Part = tuple[Token, ...]
 _FINAL_JOINS = frozenset(("or", "nor", "and/or", "/", "或", "或者"))

@@ -12,7 +12,7 @@ from hilum_checks.actions import Scope, read_actions, read_command_names
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
 from hilum_checks.model import Commands, Constraint, Preceded, RunFirst
 from hilum_checks.reading_first import read_written
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.tokens import UNREADABLE, Token
 
 Meaning = TypeVar("Meaning")
 # What a required command is for. An order may begin with such a verb: "format with `x` before …".
