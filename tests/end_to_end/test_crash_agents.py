@@ -71,15 +71,17 @@ async def child(folder: Path, kind: str, resume: str) -> None:
         async with kernel.open_session(folder, resume=resume) as session:
             agent_runs = session.plugin(Runs)
             assert agent_runs is not None
+            if kind == "queue" and not resume:
+                for number in range(COUNT):
+                    agent_runs.begin(hilum.Profile("worker"), f"number {number}.")
+                # An agent that is not in the log yet when the process is killed was never begun.
+                await session.journal.flush()
             print(session.id, flush=True)
             if resume:
                 session.resume()
             if kind == "background":
                 await background(session)
                 return
-            if not resume:
-                for number in range(COUNT):
-                    agent_runs.begin(hilum.Profile("worker"), f"number {number}.")
             for entry in list(agent_runs.scheduler.jobs.by_id.values()):
                 await entry.ended.wait()
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilum_checks import WORKSPACE, quoted_names
-from hilum_checks.actions import TEXTS, Scope, patterns_of
+from hilum_checks.code_names import TEXTS
+from hilum_checks.file_rules import patterns_of
 from hilum_checks.label_scopes import narrow_to_language
 from hilum_checks.model import WRITES, Accompanied, Paths, Preceded
 from hilum_checks.preceding import read_needed
+from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
 
 _CHANGING = frozenset("write add create delete hand-edit save change changes".split())

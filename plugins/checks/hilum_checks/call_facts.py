@@ -17,6 +17,7 @@ from hilum_guard import (
     FileAccess,
     find_git_top,
     git_words,
+    is_new_file,
     judge_command,
     read_effects,
     search,
@@ -197,6 +198,18 @@ class CallFacts:
         if script is not None and not script.shell and script.path in self._written_paths:
             return [*command.texts, self.written_code]
         return command.texts
+
+    def runs_new_script(self, command: CommandFacts) -> bool:
+        """Return whether a command runs a script that is not the project's own."""
+        script = command.effects.script
+        if script is None or UNKNOWN in script.path:
+            return False
+        path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+        twin = self.matcher.find_twin(path)
+        # Git writes the project's scripts anew when it adds a working tree.
+        if twin and code_texts.read_text(path) == code_texts.read_text(twin):
+            path = twin
+        return is_new_file(path, self.matcher.real_root)
 
     # --- paths ------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ SCRIPTS = (
     "*.vue",
     "*.svelte",
 )
+# Texts about code may name what code must not contain.
+TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 # Words of programming languages: how they are found, and in which files.
 _KEYWORDS = {
     "any": r"(?:[:<,|&]\s*|\bas\s+)any(?=\s*(?:[;,)=>|&\[\]{}]|$))",

@@ -29,6 +29,7 @@ _LIMITING = (
     rf"^(?:the |our )?{_PARTS}$|\b(?:in|on|during|for) (?:the )?{_PARTS}$",
     r"\b(?:unless|except|excluding)\b|^only (?:during|when|while|if|for|in|on|at|after|before)\b",
     # What does not bind, or not yet.
+    r"^(?:prefer\w*|usually|generally|normally|typically|where(?:ver)? (?:possible|practical))\b",
     r"^(?:optional\w*|drafts?|temporar\w*|wip|work in progress|propos(?:als?|ed)|to-?dos?|ideas?"
     r"|experimental|deprecated|legacy|planned|future|nice[- ]to[- ]haves?|recommended"
     r"|recommendations?|suggest(?:ions?|ed)|preferred|preferences|ideally)\b",
@@ -102,6 +103,16 @@ def _part_pattern() -> re.Pattern[str]:
     return re.compile(rf"(?:(?:in|on|for|under) )?(?:the )?{_PARTS}")
 
 
-def names_part(aside: str) -> bool:
-    """Return whether a text in parentheses is the name of a part of a project: "(Windows)"."""
-    return _part_pattern().fullmatch(aside.casefold().strip()) is not None
+def limits_as_remark(aside: str) -> bool:
+    """Return whether a remark limits a rule to a part or a situation: "(Windows)", "- in reviews"."""
+    text = aside.casefold().strip()
+    if _part_pattern().fullmatch(text):
+        return True
+    return _PLACE.match(text) is not None and is_limiting(text)
+
+
+# A place or a situation, and no purpose such as "for speed".
+_PLACE = re.compile(
+    r"^(?:only )?(?:(?:in|on|at|during|within|inside|under|while|throughout)\b"
+    r"|for (?:the|all|any|our|each|every|new)\b)"
+)

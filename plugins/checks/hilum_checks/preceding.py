@@ -8,10 +8,12 @@ from typing import TypeVar
 import attrs
 
 from hilum_checks import vocabulary as v
-from hilum_checks.actions import Scope, read_actions, read_command_names
+from hilum_checks.actions import read_actions
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
+from hilum_checks.command_rules import read_command_names
 from hilum_checks.model import Commands, Constraint, Preceded, RunFirst
 from hilum_checks.reading_first import read_written
+from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import UNREADABLE, Token
 
 Meaning = TypeVar("Meaning")

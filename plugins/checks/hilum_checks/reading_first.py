@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilum_checks import WORKSPACE, quoted_names
-from hilum_checks.actions import Scope, patterns_of
+from hilum_checks.file_rules import patterns_of
 from hilum_checks.label_scopes import TESTS, narrow_to_language
 from hilum_checks.model import READS, WRITES, Paths, ReadFirst
+from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
 
 _READING = frozenset(

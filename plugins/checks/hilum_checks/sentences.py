@@ -32,6 +32,7 @@ class Sentence:
         text: Its text in lower case, with ``⟦0⟧`` for the first name.
         asides: The texts in parentheses, and the reason that follows the sentence.
         labels: The words before a colon that say what the sentence is about.
+        scopes: Where the sentence says that it holds: "in reviews", "python".
         omitted: What a list in parentheses contains and is not understood.
     """
 
@@ -39,6 +40,7 @@ class Sentence:
     text: str
     asides: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
 
 
@@ -48,7 +50,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     mark = rule.strip()[: -len(text)] if text else ""
     # "❌ `git push`" says "never". Other sentences below such a mark say so themselves.
     if re.search("[❌✗✘]", mark) and not re.match(
-        r"(?i)[*_]*(?:never|no|do|don|must|only|always|ask)\b", text
+        r"(?i)[*_]*(?:[a-z ]{2,40}[,:] ?)?[*_]*(?:never|no|do|don|must|only|always|ask)\b", text
     ):
         text = f"never {text}"
     # "❌ Using `x`", and "using `x`" below "Never".
@@ -118,7 +120,7 @@ def _read(text: str, names: list[str]) -> Sentence:
     found = BREAK.search(head)
     if found is None:
         return Sentence(
-            tuple(tokenize(head, names)), whole, tuple(asides), scopes, tuple(omitted)
+            tuple(tokenize(head, names)), whole, tuple(asides), (), scopes, tuple(omitted)
         )
     label = head[: found.start()].strip()
     rest = head[found.end() :]
@@ -127,14 +129,14 @@ def _read(text: str, names: list[str]) -> Sentence:
     left = tuple(tokenize(label, names))
     joined = join_parts(Parts(label, left, rest, following.tokens, is_colon))
     if joined.tokens is None:
-        return Sentence(left, whole, (*asides, rest), scopes, tuple(omitted))
-    labels = (*scopes, label) if joined.is_label else scopes
+        return Sentence(left, whole, (*asides, rest), (), scopes, tuple(omitted))
     return Sentence(
         joined.tokens,
         whole,
-        (*asides, *following.asides),
-        (*labels, *following.labels),
-        (*omitted, *following.omitted),
+        asides=(*asides, *following.asides),
+        labels=((label,) if joined.is_label else ()) + following.labels,
+        scopes=(*scopes, *following.scopes),
+        omitted=(*omitted, *following.omitted),
     )
 
 

@@ -93,9 +93,8 @@ def _look_up(words: list[str]) -> list[Token]:
     start = 0
     while start < len(words):
         phrase, end = _find_phrase(words, start)
-        entry = lexicon.lexicon().get(phrase)
-        if entry or phrase not in lexicon.FILLERS:
-            tokens.append(_token(phrase, entry))
+        if phrase not in lexicon.FILLERS:
+            tokens.append(_token(phrase, lexicon.lexicon().get(phrase)))
         start = end
     return tokens
 

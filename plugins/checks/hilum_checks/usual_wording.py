@@ -102,7 +102,9 @@ _SKIPPING = (
 _NEVER = r"(?:do not|don't|never)"
 _NUMBERED = r"⟦\d+⟧"
 _NUMBERED_LIST = rf"{_NUMBERED}(?:\s*(?:, and|,|/|and|or)\s*{_NUMBERED})*"
-_EDIT = rf"{_NEVER} (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*"
+_EDIT = (
+    rf"{_NEVER} (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*"
+)
 _PURPOSE = (
     r"format|lint|check|verify|validate|ensure|catch|confirm|keep|update|refresh|regenerate"
     r"|rebuild|sync|fix|see|make sure|avoid|prevent|understand|get|learn"
@@ -204,8 +206,8 @@ _RULE: tuple[Written, ...] = (
     # "Do not edit caches and settings (`a/`, `b/`)": the names say which.
     (
         rf"\b((?:do not|don't|never|must not) (?:[a-z-]+,? (?:or )?){{0,3}}?(?:edit|modify|change"
-        rf"|touch|commit|delete|remove|read))(?P<unread>(?: [a-z/-]+){{0,2}}?)(?: (?:[a-z]+/)?"
-        rf"{_COLLECTIVE}(?:/[a-z]+)?) \(({_NAMES})\)",
+        rf"|touch|commit|delete|remove|read))(?P<unread>(?: [a-z/-]+){{0,2}}?)(?: (?:"
+        rf"{_COLLECTIVE}/)?{_COLLECTIVE}) \(({_NAMES})\)",
         r"\1 \3",
         SCOPES,
     ),
@@ -349,8 +351,9 @@ _NOTE: tuple[Written, ...] = (
     ),
     # "Old documents (do not edit): `a`, `b`". What is before the colon remains a label.
     (
-        rf"^([^⟦()（）]*)[(（]{_EDIT}[)）]\s*[:：-]?\s*({_NUMBERED}(?:,? (?:and |or )?{_NUMBERED})*)$",
-        r"\1: do not hand-edit \2",
+        rf"^(?:(?:the |our )?(?:legacy|old|deprecated|archived) )?([^⟦()（）]*)[(（]{_EDIT}[)）]\s*"
+        rf"[:：-]?\s*({_NUMBERED}(?:,? (?:and |or )?{_NUMBERED})*)$",
+        r"\1: do not edit \2",
     ),
     # "`a` is a symlink to `b` - always edit `b`".
     (
@@ -442,7 +445,10 @@ _SENTENCE: tuple[Written, ...] = (
     # "Package manager: pnpm (mandatory)".
     (r"\bpackage manager: (⟦\d+⟧|\w+), mandatory\b", r"use \1 as the package manager"),
     # "Do not edit it, even if I ask", "even when a test fails".
-    (r",? even (?:if|when) (?:i|we|you are|you're|the user) (?:asks?|asked|tells? you)(?: to)?$", ""),
+    (
+        r",? even (?:if|when) (?:i|we|you are|you're|the user) (?:asks?|asked|tells? you)(?: to)?$",
+        "",
+    ),
     (
         r",? even (?:if|when|for|in|as|though)\b(?P<unread>[^,;:—]*)$",
         "",
@@ -478,9 +484,7 @@ _PROHIBITION: tuple[Written, ...] = (
 )
 
 # "Before pushing, run `x` to catch errors".
-_ORDER: tuple[Written, ...] = (
-    (rf"\s+to (?:{_PURPOSE})\b(?P<unread>[^,;⟦]*)$", "", SITUATIONS),
-)
+_ORDER: tuple[Written, ...] = ((rf"\s+to (?:{_PURPOSE})\b(?P<unread>[^,;⟦]*)$", "", SITUATIONS),)
 
 _REMARK: tuple[Written, ...] = (
     (r"\b(?:rather than|instead|ever|at all)\b", ""),
@@ -489,7 +493,7 @@ _REMARK: tuple[Written, ...] = (
     (r"\b(?:because|to (?:prevent|avoid))\b(?P<unread> [^,;]*)", "", EXCEPTIONS),
     (r",? even (?:when|if)\b(?P<unread>[^,;]*)", "", LIMITS),
     (r"\bnot optional(?: suggestions)?\b", ""),
-    (r"\bas the only (?:⟦\d+⟧|\w+)$", ""),
+    (r"\bas the only (?:⟦\d+⟧|(?P<unread>\w+))$", ""),
     (r"^(?:stage|add) (?P<unread>[\w ]+) only$", "", DOUBTS),
     (r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", ""),
 )

@@ -1,0 +1,211 @@
+"""Find how a call breaks a rule about files: by its arguments, its commands or its code."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import attrs
+from hilum_guard import UNKNOWN, FileAccess
+
+from hilum_checks import code_reads, code_texts
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.git_object_reads import find_object_reader
+from hilum_checks.model import EVERYTHING, Paths
+from hilum_checks.path_matcher import Fit
+
+
+def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
+    """Return whether a call does a forbidden action on a file, and how."""
+    doubt = ""
+    for fit, access, path in find_accesses(constraint, facts):
+        action = f"{describe_access(access)} {path[:200]}"
+        if fit == "yes":
+            return "yes", action
+        doubt = doubt or action
+    if not constraint.outside and constraint.patterns != EVERYTHING:
+        action = _find_in_code(constraint, facts)
+        if action:
+            return "yes", action
+        fit, action = _find_in_loaded(constraint, facts)
+        if fit == "yes":
+            return fit, action
+        doubt = doubt or action
+    if not doubt and facts.tool.risk == "execute":
+        doubt = (
+            facts.unknown_command
+            or find_object_reader(constraint, facts)
+            or _find_hidden_paths(constraint, facts)
+        )
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def find_accesses(constraint: Paths, facts: CallFacts) -> Iterator[tuple[Fit, FileAccess, str]]:
+    """Yield the accesses that a constraint covers or may cover, each with the covered path."""
+    for access in facts.accesses:
+        fit = facts.matcher.match(constraint, access)
+        fit = fit or facts.matcher.match_stored(constraint, access)
+        if fit:
+            yield fit, access, access.path
+    for access, findings in facts.found_files:
+        fit, path = facts.matcher.match_found(constraint, access, findings)
+        if fit:
+            yield fit, access, path
+
+
+def describe_access(access: FileAccess) -> str:
+    """Return what an access does, for a message: "it writes"."""
+    if access.kind == "link" or (access.kind == "write" and access.existing):
+        return "it changes"
+    return _ACCESSES[access.kind]
+
+
+_ACCESSES = {
+    "read": "it reads",
+    "any": "it reads",
+    "write": "it writes",
+    "delete": "it deletes or moves",
+}
+
+
+def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
+    """Return the forbidden path that is named in code that may write it.
+
+    Paths that code does not name are covered by the sandbox.
+    """
+    for command in facts.commands:
+        for text in facts.texts_of(command):
+            path = _find_path_in_text(constraint, facts, command, text)
+            # A rule about writing does not forbid code that reads the file and writes another.
+            if path and "read" not in constraint.actions:
+                reduced = code_reads.remove_reads(text)
+                path = _find_path_in_text(constraint, facts, command, reduced)
+            if path:
+                return f"the code that it runs contains {path[:200]}"
+    return ""
+
+
+def _find_in_loaded(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
+    """Return whether a new module or test that a command loads may access a forbidden path."""
+    for command in facts.commands:
+        for text in command.loaded_texts:
+            reduced = text if "read" in constraint.actions else code_reads.remove_reads(text)
+            path = _find_path_in_text(constraint, facts, command, reduced, with_words=False)
+            if path:
+                # A test may only pretend to write the file.
+                fit: Fit = "maybe" if _PRETENDS.search(text) else "yes"
+                return fit, f"the code that it loads contains {path[:200]}"
+            # A path that code assembles names at least a folder, except if the code decodes it.
+            is_hidden = code_texts.decodes_paths(text) and _access_of_code(constraint, text)
+            if is_hidden and not facts.matcher.is_kept_by_sandbox(constraint):
+                shown = command.source[:80]
+                return "maybe", f"the path that `{shown}` uses is known only at run time"
+    return "", ""
+
+
+_PRETENDS = re.compile(r"\btmp_path|\btmpdir|tempfile|\bmock|monkeypatch|\bfake", re.IGNORECASE)
+
+
+def _find_path_in_text(
+    constraint: Paths,
+    facts: CallFacts,
+    command: CommandFacts,
+    text: str,
+    *,
+    with_words: bool = True,
+) -> str:
+    """Return the forbidden path that a text names, if it may write such a file.
+
+    Args:
+        constraint: The constraint.
+        facts: The call.
+        command: The command that runs the text as code.
+        text: The text.
+        with_words: Whether the code may use the words of the command as paths.
+    """
+    access = _access_of_code(constraint, text)
+    if access is None:
+        return ""
+    # Code may resolve a relative path against the working directory or the workspace.
+    access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
+    # Code may use the arguments of its command as paths.
+    words = [word.rpartition("=")[2] for word in command.words[1:] if with_words]
+    for path in (*code_texts.find_paths(text), *words):
+        named = attrs.evolve(access, path=path)
+        # Possible matches are ignored, because nearly every word in a program could be a
+        # path.
+        for each in (named, *facts.accesses_by_links((named,))):
+            # Only the shell resolves patterns, and code may contain `*` for other reasons.
+            is_pattern = path in words and any(char in path for char in "*?[")
+            is_path = is_pattern or _may_be_path(each)
+            if is_path and facts.matcher.match(constraint, each) == "yes":
+                return path
+    return ""
+
+
+def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
+    """Return what a command does if its code assembles a path that the sandbox would not protect.
+
+    The sandbox protects files that exist, and folders in which nothing may change.
+    """
+    # A name says nothing secret: what may rename a file unseen needs no approval.
+    if constraint.outside or constraint.actions == {"move"}:
+        return ""
+    # The sandbox protects the files of the workspace's own working tree only.
+    if facts.matcher.is_kept_by_sandbox(constraint) and not facts.enters_linked_tree:
+        return ""
+    for access in facts.accesses:
+        if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
+            return "a path that it writes is known only at run time"
+    line = "\n".join(facts.command_texts)
+    for command in facts.commands:
+        # Code is judged by what it says.
+        for access in () if command.texts else command.effects.files:
+            # A program may create a file that must only not be edited by hand.
+            if not constraint.by_hand and _may_create(constraint, access, facts):
+                return f"it may create {access.path[:200]}"
+    for command in facts.commands:
+        for text in facts.texts_of(command):
+            # Quotes may make the code differ from its spelling on the line.
+            is_written = text in line or text in command.effects.code or text == facts.written_code
+            is_new = is_written or facts.runs_new_script(command)
+            is_hidden = any(UNKNOWN in word for word in command.words[1:])
+            is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
+            if is_hidden and _access_of_code(constraint, text):
+                return f"the path that `{command.source[:80]}` uses is known only at run time"
+    return ""
+
+
+def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a program receives the name of a new file, which it probably creates."""
+    if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
+        return False
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    created = attrs.evolve(access, kind="write", certain=True)
+    is_new = not any(map(os.path.lexists, paths))
+    return is_new and facts.matcher.match(constraint, created) != ""
+
+
+def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
+    """Return the forbidden action that code may perform on a path that it names."""
+    actions = constraint.actions
+    text = code_texts.join_literals(text)
+    if "delete" in actions and code_texts.may_delete(text):
+        return FileAccess("delete", "")
+    if "move" in actions and code_texts.may_move(text):
+        return FileAccess("delete", "", moved=True)
+    if {"create", "change"} & actions and code_texts.may_write(text):
+        return FileAccess("write", "", existing="change" in actions)
+    if "read" in actions and code_texts.may_read(text):
+        return FileAccess("read", "")
+    return None
+
+
+def _may_be_path(access: FileAccess) -> bool:
+    """Return whether a word in code is probably a path and not another name."""
+    if "." in access.path or "/" in access.path:
+        return True
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    return any(map(os.path.lexists, paths))
