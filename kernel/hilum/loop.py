@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
@@ -53,7 +54,7 @@ from hilum.events import (
     State,
     UserNeeded,
 )
-from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, is_failure
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, is_failure, open_nursery
 from hilum.messages import (
     AssistantMessage,
     Block,
@@ -312,7 +313,11 @@ async def _begin(agent: Agent) -> None:
     blocks: list[Block] = []
     # The plugins by the identity of their blocks: blocks of two plugins may be equal.
     gathered_by: dict[int, str] = {}
-    for plugin, given in await session.hooks.gather("gather_context", agent=agent, request=request):
+    async with open_nursery() as nursery:
+        if not agent.conversation.frozen.tools:
+            nursery.start_soon(_describe_tools, agent)
+        answers = await session.hooks.gather("gather_context", agent=agent, request=request)
+    for plugin, given in answers:
         if isinstance(given, PluginFailure):
             continue
         own = [given] if isinstance(given, Block) else list(given)
@@ -335,6 +340,19 @@ async def _begin(agent: Agent) -> None:
     )
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)
+
+
+async def _describe_tools(agent: Agent) -> None:
+    """Compute the descriptions of the session's tools, which the first prompt needs.
+
+    Gathering the context mostly waits for other processes, such as Git.
+    """
+    for tool in list(agent.session.tools.values()):
+        if not tool.deferred:
+            # If a tool cannot be described, the prompt reports it.
+            with suppress(*PLUGIN_EXCEPTIONS):
+                tool.spec  # noqa: B018
+        await trio.lowlevel.checkpoint()
 
 
 def _prompt_parts(prompt: PromptQueued) -> tuple[Text | Image, ...]:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import trio
 from hilum import UsageError
+from hilum.errors import PromptDenied
 from hilum.events import PluginEvent, PromptQueued
 from hilum.testing import open_bench
 from hilum.trust import TrustedFolders
@@ -285,7 +286,7 @@ async def try_hooks(base, root):
         )
         for tool, arguments in calls:
             # A hook may have blocked the prompt.
-            with contextlib.suppress(AssertionError):
+            with contextlib.suppress(AssertionError, PromptDenied):
                 await bench.call(tool, **arguments)
         for event in bench.of(PluginEvent):
             if event.name == "hooks_claude.ran":

@@ -76,7 +76,14 @@ async def test_a_turn_that_reads_starts_few_tasks_and_threads(tmp_path, monkeypa
         threads.append(function)
         return await run_sync(function, *arguments, **options)
 
+    start_thread = trio.lowlevel.start_thread_soon
+
+    def start_counted(function, *arguments):
+        threads.append(function)
+        start_thread(function, *arguments)
+
     monkeypatch.setattr(trio.to_thread, "run_sync", counted)
+    monkeypatch.setattr(trio.lowlevel, "start_thread_soon", start_counted)
     async with hilum.open_standard_session(
         project, extra_plugins=[own], model="scripted/model", approve="auto"
     ) as session:

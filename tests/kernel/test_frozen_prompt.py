@@ -2,10 +2,12 @@
 notes at the tail.
 """
 
+import trio
 from hilum import Layer, Mode, Profile, ToolFilter, hookimpl, tool
 from hilum.errors import E_DENIED, E_UNKNOWN_TOOL
 from hilum.events import (
     CallStarted,
+    PluginFault,
     PromptFrozen,
     RoundEnded,
     SessionChanged,
@@ -331,3 +333,29 @@ def test_prompts_are_compared_as_they_are_sent():
     assert compare_prompts(old, changed) == {"tool one": "changed"}
     ranked = (Layer(1, "meta", meta.text), Layer(20, "empty", ""), rules)
     assert compare_prompts(old, PromptFrozen(layers=ranked, tools=(one, two))) == {}
+
+
+async def test_tools_are_described_while_the_context_of_the_first_prompt_is_gathered():
+    """A context that waits for Git leaves the time unused otherwise."""
+
+    @tool(risk="read")
+    def measure(size: int = 0) -> str:
+        """Measure."""
+        return str(size)
+
+    @tool(risk="read")
+    def broken(size: object = 0) -> str:
+        """Break."""
+        return str(size)
+
+    async def gather_context() -> None:
+        with trio.fail_after(10):
+            while not measure._signature:
+                await trio.lowlevel.checkpoint()
+
+    broken.function = 3
+    source = plugin("source", measure, broken, gather_context=gather_context)
+    async with open_bench(source, answers=["a"], faults=True) as kit:
+        await kit.run("x")
+        assert "measure" in kit.of(PromptFrozen)[0].tools[0].name
+        assert [fault.hook for fault in kit.of(PluginFault)] == ["tool broken"]

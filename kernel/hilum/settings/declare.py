@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
 from typing import (
@@ -179,11 +180,23 @@ def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
         return dict.fromkeys(names, (get_args(kind)[1], info._replace(names="")))
     if not attrs.has(kind):
         return None
+    return _read_class(kind, info.project, info.secret)
+
+
+@functools.lru_cache(maxsize=1000)
+def _read_class(kind: type, of_project: Project, is_secret: bool) -> Members:
+    """Return the settings in a table that a class declares. The caller must not change the result.
+
+    Args:
+        kind: The class.
+        of_project: ``Info.project`` of the table.
+        is_secret: ``Info.secret`` of the table.
+    """
     found = {}
     for field in attrs.fields(attrs.resolve_types(kind)):
         own: Info = field.metadata.get(_INFO, Info())
         # A restriction of the table applies to all of its settings.
-        project = own.project if info.project is True else info.project
-        secret = own.secret or info.secret
+        project = own.project if of_project is True else of_project
+        secret = own.secret or is_secret
         found[field.name] = field.type, own._replace(project=project, secret=secret)
     return found

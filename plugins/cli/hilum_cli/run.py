@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from argparse import Namespace
@@ -183,8 +184,9 @@ def _check_turns(turns: int) -> int:
     return turns
 
 
+@functools.cache
 def make_parser() -> Parser:
-    """Declare the options."""
+    """Declare the options. A process of the fork server has the parser already."""
     parser = Parser("hilum run", "Work on a task and exit.", EPILOG, foreign=True)
     _add_task_options(parser)
     _add_session_options(parser)

@@ -43,9 +43,7 @@ def resolve_all(paths: Iterable[str]) -> Iterator[str]:
     folders: dict[str, str] = {}
     for path in paths:
         folder, name = os.path.split(path)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        resolved = os.path.join(folders[folder], name)
+        resolved = os.path.join(_resolve_folder(folder, folders), name)
         if name in ("", ".", "..") or os.path.islink(resolved):
             resolved = os.path.realpath(path)
         yield resolved
@@ -59,12 +57,14 @@ def select_unlinked(paths: Iterable[str]) -> Iterator[str]:
     Args:
         paths: Absolute, normalized paths.
     """
-    folders: dict[str, bool] = {}
+    folders: dict[str, str] = {}
     for path in paths:
         folder, name = os.path.split(path)
-        if folder not in folders:
-            folders[folder] = resolve_links(folder) == folder
-        if not folders[folder] or name in ("", ".", ".."):
+        try:
+            is_unlinked = _resolve_folder(folder, folders) == folder
+        except OSError:  # a link that this process may not read
+            is_unlinked = False
+        if not is_unlinked or name in ("", ".", ".."):
             continue
         try:
             mode = os.lstat(path).st_mode
@@ -72,6 +72,30 @@ def select_unlinked(paths: Iterable[str]) -> Iterator[str]:
             continue
         if not stat.S_ISLNK(mode):
             yield path
+
+
+def _resolve_folder(folder: str, known: dict[str, str]) -> str:
+    """Return an absolute path with symbolic links resolved, as ``os.path.realpath`` does.
+
+    Args:
+        folder: The path.
+        known: Paths that are already resolved; this path and its parents are added.
+
+    Raises:
+        OSError: A link cannot be read.
+    """
+    resolved = known.get(folder)
+    if resolved is not None:
+        return resolved
+    parent, name = os.path.split(folder)
+    if name in ("", ".", ".."):
+        resolved = os.path.realpath(folder)
+    else:
+        resolved = os.path.join(_resolve_folder(parent, known), name)
+        if os.path.islink(resolved):
+            resolved = os.path.realpath(resolved)
+    known[folder] = resolved
+    return resolved
 
 
 def resolve_listed(paths: Iterable[str], workspace: str) -> set[str]:

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS_SHOWN = 10
 MAX_PROBLEMS_LOGGED = 200
+# Seconds after which a session that begins with a prompt has sent its first request.
+_REQUEST_SECONDS = 1.0
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -248,14 +250,13 @@ class Guard:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
-            async with self.sandbox.turns.take():
-                number = self._begin_reading()
-                request = self._make_request(tool, arguments, once_only=once_only)
-                # One thread does everything that reads the disk. The thread can be abandoned,
-                # because the kernel treats a gate that takes too long as broken.
-                judged = await trio.to_thread.run_sync(
-                    call_judge.judge, request, abandon_on_cancel=True
-                )
+            number = self._begin_reading()
+            request = self._make_request(tool, arguments, once_only=once_only)
+            # One function does everything that reads the disk. It can be abandoned, because the
+            # kernel treats a gate that takes too long as broken.
+            judged = await self.sandbox.turns.run(
+                partial(call_judge.judge, request), abandon_on_cancel=True
+            )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()
@@ -636,12 +637,21 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
-async def sweep_in_thread() -> None:
-    """Remove what killed sessions left behind.
+async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
+    """Remove what killed sessions left behind, in a thread.
 
     The removal may take a long time, so a closing session abandons it; the next session removes the
     rest.
+
+    Args:
+        box: The session's sandbox.
+        is_late: Whether the first request goes first, and the scan of the workspace for the first
+            command follows it.
     """
+    if is_late:
+        await trio.sleep(_REQUEST_SECONDS)
+        with suppress(OSError):
+            await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     with suppress(OSError):
         await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 
@@ -661,7 +671,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
-            nursery.start_soon(sweep_in_thread)
+            late = session.kernel.expects_prompt
+            nursery.start_soon(partial(tidy_up, box, is_late=late), name="guard: tidy up")
             if box.spares is not None:
                 nursery.start_soon(box.spares.run)
             yield guard

@@ -217,3 +217,22 @@ def test_a_command_leaves_a_hook(root: Path, tmp_path: Path, uses_events: bool) 
         assert not (nested / ".git/hooks/pre-commit").exists()
     finally:
         watch.close()
+
+
+def test_a_scan_ahead_leaves_only_what_changed_to_the_first_command(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = WorkspaceWatcher([str(root)])
+    watcher.scan_ahead()
+    assert not watcher.dirty
+    (root / "new").mkdir()
+    listed: list[str] = []
+    list_folder = folder_scan._list_folder
+
+    def note(path: str, *arguments: object, **options: object) -> object:
+        listed.append(path)
+        return list_folder(path, *arguments, **options)
+
+    monkeypatch.setattr(folder_scan, "_list_folder", note)
+    watcher.begin()
+    assert sorted(listed) == [str(root), str(root / "new")]

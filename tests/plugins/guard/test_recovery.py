@@ -238,9 +238,42 @@ def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> No
     assert files(root) == [".owner", ".state"]
     alive = 0
     watch.check()
-    assert files(root) == [".owner"]
+    assert files(root) == [".owner", ".writing"]
     mark.close()
     assert files(root) == []
+
+
+def test_a_mark_with_the_same_state_is_not_written_again(root: Path) -> None:
+    mark = RunMarker(str(root))
+    watch = WorkspaceWatcher([str(root)], alive=lambda: 0, mark=mark)
+    folder = run_markers.folder_of(str(root))
+    [first, second, third] = [_begin_and_end(watch, folder) for _ in range(3)]
+    assert first == second == third
+    shutil.rmtree(folder)
+    mark.close()
+    mark = RunMarker(str(root))
+    watch = WorkspaceWatcher([str(root)], alive=lambda: 0, mark=mark)
+    before = _begin_and_end(watch, folder)
+    (root / ".envrc").write_text("the user's")
+    after = _begin_and_end(watch, folder)
+    assert ".envrc" not in before[1]
+    assert ".envrc" in after[1]
+    [kept] = folder.glob("*.writing")
+    kept.unlink()
+    assert _begin_and_end(watch, folder)[1] == after[1]
+    assert recover(str(root), mark) == []
+    mark.close()
+    assert files(root) == []
+
+
+def _begin_and_end(watch: WorkspaceWatcher, folder: Path) -> tuple[int, str]:
+    """Return the inode and the content of the marker while a command runs."""
+    watch.begin()
+    [state] = folder.glob("*.state")
+    found = state.stat().st_ino, state.read_text()
+    watch.check()
+    assert not list(folder.glob("*.state"))
+    return found
 
 
 def test_what_was_found_and_not_logged_is_told_without_another_look(
@@ -257,7 +290,7 @@ def test_what_was_found_and_not_logged_is_told_without_another_look(
     assert files(root) == [".owner", ".state"]
     watch.note_told(said)
     watch.settle()
-    assert files(root) == [".owner"]
+    assert files(root) == [".owner", ".writing"]
     mark.close()
     killed(root, "open(f'{root}/.envrc', 'w'); watch.alive = lambda: 0; watch.check()")
     (root / ".mise.toml").write_text("the user's")

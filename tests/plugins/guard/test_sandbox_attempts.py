@@ -450,3 +450,17 @@ async def test_a_process_that_only_looks_cannot_write_to_the_workspace(box, root
     assert not (root / "link").is_symlink()
     # What commands may write is explained by the last command, which this process was not.
     assert box.sandboxes[-1].protected == ()
+    # Only bubblewrap keeps it from writing, so that the workspace need not be scanned for it.
+    assert box.sandboxes[-1].watch.dirty == (box.enforced.by != "bubblewrap")
+
+
+async def test_what_appears_after_a_process_that_only_looked_is_undone(box, root: Path) -> None:
+    """The workspace is scanned before the first command that can write to it."""
+    processes = box.processes()
+    await processes.run(["true"], purpose="look")
+    (root / ".envrc").write_text("of the user")
+    await processes.run(["bash", "-c", "mkdir sub && echo x > sub/.envrc"])
+    assert box.sandboxes[-1].watch.check()
+    # In other sandboxes, the process that looked could have written the first file.
+    assert (root / ".envrc").exists() == (box.enforced.by == "bubblewrap")
+    assert not (root / "sub" / ".envrc").exists()

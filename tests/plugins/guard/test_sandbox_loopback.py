@@ -102,6 +102,19 @@ async def test_the_machines_own_servers_are_not_reached_from_the_shared_loopback
     )
 
 
+@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+async def test_a_command_that_only_reads_has_a_network_of_its_own(shared) -> None:
+    """It does not wait for the loopback, and reaches no server of the session."""
+    processes = shared.processes()
+    with trio.fail_after(60):
+        async with processes.open([PYTHON, "-c", SERVER]) as server:
+            port = (await server.stdout.receive_some()).decode().strip()
+            done = await processes.run([PYTHON, "-c", CLIENT, port], purpose="look")
+            assert b"Connection refused" in done.stderr
+            done = await processes.run([PYTHON, "-c", CLIENT, port])
+            assert done.stdout == b"served\n", done
+
+
 GAIN = """
 import ctypes, fcntl, os, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

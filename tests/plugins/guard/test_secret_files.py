@@ -15,6 +15,7 @@ from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_guard.file_names import resolve_listed, select_unlinked
 from hilum_guard.sandbox.sandbox_policy import find_hidden
+from hilum_guard.secrets import secret_paths
 from hilum_guard.secrets.existing_paths import ExistingPaths
 from hilum_guard.secrets.secret_paths import SETTLED, SecretFiles
 from hilum_guard.watching.folder_scan import FolderScan
@@ -303,3 +304,34 @@ async def test_a_hard_link_to_a_secret_file_is_the_secret_file(bench, asked):
     assert is_withheld("hard.txt")
     assert not is_withheld("other.txt")
     assert set(SecretFiles().of_workspace(str(root))) == {f"{root}/.env", f"{root}/hard.txt"}
+
+
+NAMES_OF_SECRETS = (*secret_paths._HIDDEN_NAMES, *secret_paths._PRIVATE_NAMES)
+
+
+@pytest.mark.parametrize("pattern", NAMES_OF_SECRETS)
+def test_every_name_of_a_secret_is_found_among_ordinary_names(tmp_path, pattern):
+    """In any spelling, and with the marks of a copy."""
+    name = pattern.replace("*", "x")
+    names = {name, name.upper(), f"{name}~", f"#{name}#", f"{name}.bak", f".{name}.swp"}
+    names.add("".join(chr(ord(char) + 0xFEE0) if char.isalpha() else char for char in name))
+    for each in names:
+        (tmp_path / each).write_text("x")
+        (tmp_path / each).chmod(0o600)
+    for ordinary in ("README.md", "module.py", "naïve.txt"):
+        (tmp_path / ordinary).write_text("x")
+        (tmp_path / ordinary).chmod(0o600)
+    found = SecretFiles().of_workspace(str(tmp_path))
+    assert {os.path.basename(path) for path in found} == names
+
+
+def test_names_of_most_folders_are_not_matched_one_by_one(tmp_path, monkeypatch):
+    """Matching each of 20,000 names would take 0.2 s of a start."""
+    for number in range(50):
+        (tmp_path / f"module{number}.py").touch()
+
+    def fail(path):
+        raise AssertionError(path)
+
+    monkeypatch.setattr(secret_paths, "_has_secret_name", fail)
+    assert list(SecretFiles().of_workspace(str(tmp_path))) == []

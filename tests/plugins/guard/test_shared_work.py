@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 from hilum import Command
+from hilum_guard import thread_turns
 from hilum_guard.sandbox.session_sandbox import ProtectedPaths
 from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.thread_turns import ThreadTurns
@@ -18,17 +19,35 @@ class Work:
 
     def __init__(self) -> None:
         self.begun = 0
-        self.may_end = trio.Semaphore(0)
+        self._counted = threading.Condition()
+        self.may_end = threading.Semaphore(0)
         self.fails = False
 
-    async def __call__(self) -> int:
-        self.begun += 1
-        number = self.begun
-        await self.may_end.acquire()
+    def __call__(self) -> int:
+        with self._counted:
+            self.begun += 1
+            number = self.begun
+            self._counted.notify_all()
+        assert self.may_end.acquire(timeout=30)
         if self.fails:
             self.fails = False
             raise ValueError
         return number
+
+    async def wait_for(self, begun: int) -> None:
+        """Wait until the work has begun so often, and every task waits."""
+        assert await trio.to_thread.run_sync(self._wait_for, begun)
+        await wait_all_tasks_blocked()
+
+    def _wait_for(self, begun: int) -> bool:
+        with self._counted:
+            return self._counted.wait_for(lambda: self.begun >= begun, timeout=30)
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is waited for as long as the tests take."""
+    monkeypatch.setattr(thread_turns, "MAX_WAIT", 30.0)
 
 
 async def test_a_result_is_never_older_than_the_request() -> None:
@@ -43,10 +62,10 @@ async def test_a_result_is_never_older_than_the_request() -> None:
     async with trio.open_nursery() as nursery:
         for name in "abcd":
             nursery.start_soon(ask, name)
-            await wait_all_tasks_blocked()
+            await work.wait_for(1)
         assert work.begun == 1
         work.may_end.release()
-        await wait_all_tasks_blocked()
+        await work.wait_for(2)
         assert (results, work.begun) == ({"a": 1}, 2)
         nursery.start_soon(ask, "e")
         await wait_all_tasks_blocked()
@@ -55,7 +74,7 @@ async def test_a_result_is_never_older_than_the_request() -> None:
     assert results == {"a": 1, "b": 2, "c": 2, "d": 2, "e": 3}
 
 
-@pytest.mark.parametrize("way", ["fails", "cancelled before it begins", "cancelled"])
+@pytest.mark.parametrize("way", ["fails", "cancelled before it begins"])
 async def test_work_without_a_result(way: str) -> None:
     """The others do it themselves."""
     shared = SharedWork[int](ThreadTurns())
@@ -75,19 +94,41 @@ async def test_work_without_a_result(way: str) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(4):
             nursery.start_soon(ask)
+            await work.wait_for(1)
+        if way == "cancelled before it begins":
+            scopes[1].cancel()
             await wait_all_tasks_blocked()
-        if way != "cancelled":
-            work.may_end.release()
-            if way == "cancelled before it begins":
-                scopes[1].cancel()
-            work.fails = way == "fails"
-        else:
-            scopes[0].cancel()
-        await wait_all_tasks_blocked()
+        work.fails = way == "fails"
         for _ in range(4):
             work.may_end.release()
     assert len(results) == 3
     assert len(failures) == (way == "fails")
+
+
+async def test_work_that_is_cancelled_ends_and_others_share_the_next() -> None:
+    """What it may have found is not lost."""
+    shared = SharedWork[int](ThreadTurns())
+    work = Work()
+    results: list[int] = []
+    scope = trio.CancelScope()
+
+    async def ask_and_be_cancelled() -> None:
+        with scope:
+            results.append(await shared.run("key", work))
+
+    async def ask() -> None:
+        results.append(await shared.run("key", work))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask_and_be_cancelled)
+        await work.wait_for(1)
+        for _ in range(2):
+            nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        scope.cancel()
+        for _ in range(2):
+            work.may_end.release()
+    assert results == [1, 2, 2]
 
 
 async def test_different_keys_share_nothing() -> None:
@@ -124,9 +165,11 @@ async def test_eight_commands_at_once(box, root: Path, monkeypatch: pytest.Monke
     prepared: list[Command] = []
     prepare = sandbox._prepare
     all_wait = threading.Event()
+    has_begun = threading.Event()
 
     def wait_and_prepare(command, *rest):
         prepared.append(command)
+        has_begun.set()
         assert all_wait.wait(30)
         return prepare(command, *rest)
 
@@ -141,6 +184,7 @@ async def test_eight_commands_at_once(box, root: Path, monkeypatch: pytest.Monke
         for name in (".env", *[".env"] * 6, hidden):
             nursery.start_soon(run, name)
             await wait_all_tasks_blocked()
+            assert await trio.to_thread.run_sync(has_begun.wait, 30)
         all_wait.set()
     assert sorted(outputs) == sorted([(".env", b"")] * 7 + [(hidden, b"KEY=1")])
     # The first command, the second with those that share its permissions, and the last.

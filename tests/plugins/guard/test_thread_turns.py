@@ -1,4 +1,8 @@
-"""Threads that run Python code take turns, but none waits for long."""
+"""Functions that block take turns in a thread, but none waits for long."""
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
 
 import pytest
 import trio
@@ -6,52 +10,129 @@ from hilum_guard import thread_turns
 from hilum_guard.thread_turns import ThreadTurns
 from trio.testing import wait_all_tasks_blocked
 
+WAIT = 30.0
+name_of_task = ContextVar("name_of_task", default="")
 
-async def test_turns_are_taken_in_order(autojump_clock) -> None:
-    """One at a time, also after one that failed or was cancelled."""
+
+class Held:
+    """A function that ends when the test lets it."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self.has_ended = False
+
+    def __call__(self) -> str:
+        self.begun.set()
+        assert self.may_end.wait(WAIT)
+        self.has_ended = True
+        return "result"
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is waited for as long as the tests take."""
+    monkeypatch.setattr(thread_turns, "MAX_WAIT", WAIT)
+
+
+async def wait_for(event: threading.Event) -> None:
+    """Wait for an event of a thread."""
+    assert await trio.to_thread.run_sync(event.wait, WAIT)
+
+
+async def test_turns_are_taken_in_order() -> None:
+    """One at a time, also after one that failed; each with the variables of its task."""
     turns = ThreadTurns()
-    said: list[str] = []
+    held = Held()
+    said: list[tuple[str, int]] = []
 
-    async def work(name: str) -> None:
-        with trio.move_on_after(0.015):
-            async with turns.take():
-                said.append(f"{name} begins")
-                await trio.sleep(0.02 if name == "b" else 0.001)
-                said.append(f"{name} ends")
-                if name == "a":
-                    raise ValueError
+    def say() -> None:
+        said.append((name_of_task.get(), threading.get_ident()))
+        if name_of_task.get() == "b":
+            raise ValueError("b")
 
-    async def survive(name: str) -> None:
-        with pytest.raises(ValueError):
-            await work(name)
+    async def ask(name: str, function: Callable[[], object]) -> None:
+        name_of_task.set(name)
+        if name == "b":
+            with pytest.raises(ValueError, match="b"):
+                await turns.run(function)
+        else:
+            await turns.run(function)
 
     async with trio.open_nursery() as nursery:
-        for name, function in (("a", survive), ("b", work), ("c", work), ("d", work)):
-            nursery.start_soon(function, name)
+        nursery.start_soon(ask, "a", held)
+        await wait_for(held.begun)
+        for name in "bcd":
+            nursery.start_soon(ask, name, say)
             await wait_all_tasks_blocked()
-    # The task "b" is cancelled, and so are those that waited for it.
-    assert said == ["a begins", "a ends", "b begins"]
-    async with turns.take():
-        pass
+        assert said == []
+        held.may_end.set()
+    assert [name for name, _ in said] == ["b", "c", "d"]
+    # One thread for all of them.
+    assert len({thread for _, thread in said}) == 1
+    assert await turns.run(lambda: 5) == 5
 
 
-async def test_no_turn_is_waited_for_long(autojump_clock) -> None:
-    """The disk of the thread before may not respond."""
+async def test_no_turn_is_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of the functions before may not respond."""
+    monkeypatch.setattr(thread_turns, "MAX_WAIT", 0.01)
     turns = ThreadTurns()
-    start = trio.current_time()
+    helds = [Held(), Held()]
+    async with trio.open_nursery() as nursery:
+        for held in helds:
+            nursery.start_soon(turns.run, held)
+        for held in helds:
+            await wait_for(held.begun)
+        assert await turns.run(lambda: 5) == 5
+        monkeypatch.setattr(thread_turns, "MAX_WAIT", WAIT)
+        # The threads that hang hold up nothing else from now on.
+        with trio.fail_after(WAIT / 2):
+            assert await turns.run(lambda: 6) == 6
+        for held in helds:
+            assert not held.has_ended
+            held.may_end.set()
+    assert await turns.run(lambda: 7) == 7
 
-    async def hang() -> None:
-        async with turns.take():
-            await trio.sleep(10)
+
+async def test_a_function_that_has_not_begun_never_runs_after_a_cancellation() -> None:
+    turns = ThreadTurns()
+    held = Held()
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(turns.run, held)
+        await wait_for(held.begun)
+        async with trio.open_nursery() as other:
+            other.start_soon(turns.run, lambda: said.append("ran"))
+            await wait_all_tasks_blocked()
+            other.cancel_scope.cancel()
+        held.may_end.set()
+    await turns.run(lambda: None)
+    assert said == []
+
+
+@pytest.mark.parametrize("abandons", [False, True])
+async def test_a_function_that_has_begun(abandons: bool) -> None:
+    """Its caller gets the result in spite of a cancellation, unless it abandons the function."""
+    turns = ThreadTurns()
+    held = Held()
+    results: list[str] = []
+    ended = trio.Event()
+
+    async def ask() -> None:
+        try:
+            results.append(await turns.run(held, abandon_on_cancel=abandons))
+            await trio.lowlevel.checkpoint()
+            results.append("not cancelled")
+        finally:
+            ended.set()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hang)
-        await wait_all_tasks_blocked()
-        async with turns.take():
-            assert trio.current_time() - start == pytest.approx(thread_turns.MAX_WAIT)
-        # A turn that was not had is not given back.
-        with trio.move_on_after(0.01) as scope:
-            async with turns.take():
-                raise AssertionError
-        assert scope.cancelled_caught
+        nursery.start_soon(ask)
+        await wait_for(held.begun)
         nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await wait_all_tasks_blocked()
+            assert ended.is_set() == abandons
+            held.may_end.set()
+            await ended.wait()
+    assert results == ([] if abandons else ["result"])

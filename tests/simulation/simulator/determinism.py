@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import outcome
 import trio
 import trio._core._run as scheduler
 from trio.testing import MockClock
@@ -148,6 +149,11 @@ def deterministic(seed: int) -> Iterator[random.Random]:
             with trio.CancelScope(shield=not abandon_on_cancel):
                 await trio.sleep(thread_times.choice((0, 0, 0.001)))
 
+    def start_thread_soon(
+        function: Callable[[], Any], deliver: Callable[[Any], object], _: str | None = None
+    ) -> None:
+        deliver(outcome.capture(function))
+
     def from_thread_run_sync(function: Callable[..., Any], *arguments: Any, **_: Any) -> object:
         return function(*arguments)
 
@@ -160,6 +166,7 @@ def deterministic(seed: int) -> Iterator[random.Random]:
         (time, "time_ns", virtual_time_ns),
         (time, "strftime", strftime),
         (trio.to_thread, "run_sync", run_sync),
+        (trio.lowlevel, "start_thread_soon", start_thread_soon),
         (trio.from_thread, "run_sync", from_thread_run_sync),
         (trio.from_thread, "check_cancelled", lambda: None),
     ]

@@ -8,8 +8,9 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from types import ModuleType
 
-from hilum import Tool, list_plugin_modules, rehearse_loading
+from hilum import Tool, list_plugin_modules, make_redactor, rehearse_loading
 from hilum.settings import load, sections_of
 
 from hilum_cli.run import make_parser
@@ -57,6 +58,8 @@ _LATE = (
     "sqlite3",
     "tomllib",
 )
+# An environment without settings of a user.
+_NOBODY = {"HOME": "/nonexistent"}
 
 
 def preload() -> None:
@@ -76,15 +79,34 @@ def preload() -> None:
 
 def _resolve_types() -> None:
     """Compute what settings and tools compute once in each process: the types of their fields."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("hilum")]
-    sections = dict.fromkeys(kind for module in modules for kind in sections_of(module))
+    _resolve_settings()
+    for tool in _find_tools():
+        with suppress(Exception):
+            tool.signature  # noqa: B018
+
+
+def _resolve_settings() -> None:
+    sections = dict.fromkeys(kind for module in _list_own_modules() for kind in sections_of(module))
     with suppress(Exception):
         # Nothing of the user is read; each process reads the settings anew.
-        load(sections, environ={"HOME": "/nonexistent"}, known=None, strict=False)
-    for found in gc.get_objects():
-        if isinstance(found, Tool):
-            with suppress(Exception):
-                found.signature  # noqa: B018
+        load(sections, environ=_NOBODY, known=None, strict=False)
+
+
+def _find_tools() -> Iterator[Tool]:
+    """Yield the tools in hilum's modules, and those in classes as if bound to an instance."""
+    for module in _list_own_modules():
+        for value in list(vars(module).values()):
+            if type(value) is Tool:
+                yield value
+            elif isinstance(value, type) and value.__module__ == module.__name__:
+                # The bound tools of all instances share one signature.
+                tools = [each for each in vars(value).values() if type(each) is Tool]
+                yield from (tool.__get__(object(), value) for tool in tools)
+
+
+def _list_own_modules() -> list[ModuleType]:
+    """Return the imported modules of hilum's packages."""
+    return [module for name, module in list(sys.modules.items()) if name.startswith("hilum")]
 
 
 def warm_up() -> None:
@@ -95,8 +117,20 @@ def warm_up() -> None:
     """
     with suppress(Exception):
         make_parser().parse_intermixed_args(["text"])
-        rehearse_loading({"HOME": "/nonexistent", "HILUM_MODEL": "openai/m"})
+        rehearse_loading({**_NOBODY, "HILUM_MODEL": "openai/m"})
         _resolve_types()
+        _rehearse_redaction()
+
+
+def _rehearse_redaction() -> None:
+    """Search the descriptions of the tools for secrets, which compiles some of the patterns.
+
+    Each start searches the same texts again before it sends them.
+    """
+    redact = make_redactor({})
+    for tool in _find_tools():
+        with suppress(Exception):
+            redact(f"{tool.spec}")
 
 
 def _list_modules() -> Iterator[str]:

@@ -385,10 +385,19 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
     return []
 
 
-def stamp(folder: str) -> tuple[object, ...]:
-    """Return a stamp that changes whenever a Git folder may make Git run other programs."""
+def list_stamped(folder: str) -> tuple[str, ...]:
+    """Return the paths whose stamps change whenever a Git folder may make Git run other programs.
+
+    The list stays complete as long as none of the stamps changes.
+    """
     fixed = (folder, f"{folder}/worktrees", f"{folder}/modules")
-    paths = chain(metadata_files(folder), fixed, _written_folders(folder))
+    # The change time (ctime) of a submodule's Git folder shows whether it is still a Git folder.
+    inner = (path for path, _ in _inner_folders(folder))
+    return tuple(dict.fromkeys(chain(metadata_files(folder), fixed, inner)))
+
+
+def read_stamps(paths: Iterable[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the stamps of some paths (see ``list_stamped``)."""
     return tuple(map(_stamp, paths))
 
 
@@ -405,6 +414,14 @@ def _written_folders(folder: str) -> Iterator[str]:
 
     Objects, hooks and inner Git folders are skipped; inner Git folders are examined separately.
     """
+    return (path for path, is_module in _inner_folders(folder) if not is_module)
+
+
+def _inner_folders(folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield the folders of ``_written_folders``, and the Git folders of submodules next to them.
+
+    Each comes with whether it is the Git folder of a submodule.
+    """
     left_out = {f"{folder}/{name}" for name in (*_OBJECTS, "hooks")}
     waiting = deque([folder])
     for _ in range(MAX_GIT_FOLDERS):
@@ -412,12 +429,12 @@ def _written_folders(folder: str) -> Iterator[str]:
             return
         path = waiting.popleft()
         if path != folder:
-            yield path
+            yield path, False
         for inner in _entries(path, []):
-            is_module = f"{path}/".startswith(f"{folder}/modules/") and os.path.lexists(
-                f"{inner}/HEAD"
-            )
-            if inner not in left_out and not is_module and path != f"{folder}/worktrees":
+            is_inside = f"{path}/".startswith(f"{folder}/modules/")
+            if is_inside and os.path.lexists(f"{inner}/HEAD"):
+                yield inner, True
+            elif inner not in left_out and path != f"{folder}/worktrees":
                 waiting.append(inner)
 
 

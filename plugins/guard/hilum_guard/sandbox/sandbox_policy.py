@@ -82,15 +82,18 @@ class SandboxPolicy:
     file_size: int = 20_000
 
 
-def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxPolicy:
+def make_policy(
+    workspace: Path, settings: GuardSettings, temp: str, roots: Sequence[str] = ()
+) -> SandboxPolicy:
     """Return a command's current permissions. Reads the workspace, so run it in a thread.
 
     Args:
         workspace: Root of the workspace.
         settings: The user's settings.
         temp: The session's temporary folder.
+        roots: The result of ``find_writable``, if the caller has called it.
     """
-    roots = find_writable(workspace, settings)
+    roots = roots or find_writable(workspace, settings)
     repositories = [folder for folder in map(find_repository, roots) if folder]
     writable = tuple(dict.fromkeys((*roots, *repositories)))
     homes = find_homes()
@@ -223,6 +226,14 @@ def find_repository(root: str) -> str:
 
 
 def _read_pointer(path: str) -> str:
+    """Return the beginning of a file that names a folder.
+
+    Raises:
+        OSError: There is no such file, or it cannot be read.
+    """
+    # Mostly, `.git` is a folder, and an attempt to open it takes ten times as long.
+    if not os.path.isfile(path):
+        raise FileNotFoundError(path)
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read(_MAX_POINTER).strip()
 

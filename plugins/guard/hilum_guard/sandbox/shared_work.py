@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import attrs
@@ -33,23 +33,23 @@ class SharedWork(Generic[Result]):
     of the next execution.
 
     Args:
-        turns: The turns that an execution takes; while it waits for its turn, others join it.
+        turns: Run the work in a thread; while it waits for its turn, others join it.
     """
 
     def __init__(self, turns: ThreadTurns) -> None:
         self._lock = trio.Lock()
         self._turns = turns
-        # The executions that have not begun.
+        # The executions that have not begun. Threads remove them.
         self._waiting: dict[Hashable, _Round[Result]] = {}
 
-    async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def run(self, key: Hashable, work: Callable[[], Result]) -> Result:
         """Return the result of an execution that begins after this call.
 
         Exceptions of the work concern only the task that executes it; the others try again.
 
         Args:
             key: Tasks with the same key share a result.
-            work: The work.
+            work: The work, which blocks.
         """
         while True:
             joined = self._waiting.get(key)
@@ -59,16 +59,23 @@ class SharedWork(Generic[Result]):
             if joined.results:
                 return joined.results[0]
 
-    async def _execute(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def _execute(self, key: Hashable, work: Callable[[], Result]) -> Result:
         this = self._waiting[key] = _Round[Result]()
+
+        def begin() -> Result:
+            # Whoever asks from here on must not get this result.
+            self._forget(key, this)
+            return work()
+
         try:
-            async with self._lock, self._turns.take():
-                # Whoever asks from here on must not get this result.
-                del self._waiting[key]
-                result = await work()
+            async with self._lock:
+                result = await self._turns.run(begin)
                 this.results.append(result)
                 return result
         finally:
-            if self._waiting.get(key) is this:  # cancelled before the work began
-                del self._waiting[key]
+            self._forget(key, this)  # cancelled before the work began
             this.ended.set()
+
+    def _forget(self, key: Hashable, this: _Round[Result]) -> None:
+        if self._waiting.get(key) is this:
+            del self._waiting[key]

@@ -126,6 +126,13 @@ _NO_SECRET = (
     r"\.env\.(example|sample|template|dist|defaults?|schema|ci|test\.example)|.*\.(example|sample"
     r"|template|pub)"
 )
+# The longest part without wildcards of each pattern.
+_LITERAL_PARTS = tuple(
+    dict.fromkeys(
+        max(re.split(r"[*?\[\]]", pattern), key=len)
+        for pattern in (*_HIDDEN_NAMES, *_PRIVATE_NAMES)
+    )
+)
 SKIPPED = frozenset(
     ".git node_modules .venv venv __pycache__ .tox .nox .mypy_cache .ruff_cache .pytest_cache dist"
     " build target".split()
@@ -306,13 +313,35 @@ def _list_folder(folder: str) -> Listed:
     is_private = "/." in folder
     folders: list[str] = []
     files: list[str] = []
+    others: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif is_private or entry.name.startswith(".") or _has_secret_name(entry.path):
+            elif is_private or entry.name.startswith("."):
                 files.append(entry.path)
+            else:
+                others.append(entry.name)
+    # In most folders, no name can be that of a secret.
+    if _may_include_secret("/".join(others)):
+        files += [os.path.join(folder, name) for name in others if _has_secret_name(name)]
     return tuple(folders), tuple(files)
+
+
+def _may_include_secret(names: str) -> bool:
+    """Return whether some of the names in a text may be typical of secrets.
+
+    A name can match a pattern only if it contains the literal parts of the pattern, and the marks
+    that ``original_names`` removes are before or after these parts. Matching each name takes 8 µs,
+    which was 0.2 s of a start among 20,000 files (tests/benchmarks/real_project.py).
+
+    Args:
+        names: The names, separated by characters that no name contains.
+    """
+    if not names.isascii():  # folding may combine characters of two names
+        return True
+    low = folded(names)
+    return any(part in low for part in _LITERAL_PARTS)
 
 
 def _has_secret_name(path: str) -> bool:

@@ -19,7 +19,7 @@ _ADVICE = (
 )
 
 
-def recover(workspace: str) -> list[str]:
+def recover(workspace: str, own: RunMarker | None = None) -> list[str]:
     """Make inert the files that killed sessions' commands left in a workspace. Blocks.
 
     A change that the user made after the kill is indistinguishable from a command's change, and is
@@ -28,17 +28,21 @@ def recover(workspace: str) -> list[str]:
 
     Args:
         workspace: Root of the workspace, resolved.
+        own: The marker of this session for the same workspace, which is left alone.
 
     Returns:
         A sentence for each entry that was made inert or could not be checked.
     """
-    folder = run_markers.folder_of(workspace)
+    folder = run_markers.folder_of(workspace) if own is None else own.folder
+    left_alone = "" if own is None else f"{own.name}{run_markers.OWNER}"
     try:
         names = [name for name in os.listdir(folder) if name.endswith(run_markers.OWNER)]
     except OSError:  # no session was killed in this workspace
         return []
     said: list[str] = []
     for name in sorted(names):
+        if name == left_alone:
+            continue
         try:
             with run_markers.abandoned(folder, name.removesuffix(run_markers.OWNER)) as marker:
                 if marker is not None:

@@ -63,13 +63,20 @@ class RunMarker:
 
     Args:
         workspace: Root of the workspace, resolved.
+
+    Attributes:
+        folder: The folder of the marker; it may not exist.
+        name: The marker's name, without a suffix.
     """
 
     def __init__(self, workspace: str) -> None:
-        self._folder = folder_of(workspace)
-        self._name = uuid4().hex
+        self.folder = folder_of(workspace)
+        self.name = uuid4().hex
         self._fd = -1
         self._written: WatchState | None = None
+        # The state in the file that `clear` keeps: most commands change nothing, so the next one
+        # begins with the same state.
+        self._kept: WatchState | None = None
 
     @classmethod
     def adopt(cls, folder: Path, name: str, fd: int) -> RunMarker:
@@ -81,10 +88,11 @@ class RunMarker:
             fd: The descriptor that holds the lock.
         """
         marker = cls.__new__(cls)
-        marker._folder = folder
-        marker._name = name
+        marker.folder = folder
+        marker.name = name
         marker._fd = fd
         marker._written = None
+        marker._kept = None
         return marker
 
     def write(self, state: WatchState) -> None:
@@ -97,28 +105,48 @@ class RunMarker:
             return
         if self._fd < 0:
             self._fd = self._own()
+        if self._restore(state):
+            return
         # The digest of the tables shows whether a different version of hilum wrote the marker.
         text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
         new = self._path(_WRITING)
+        self._kept = None
         with open(new, "w", encoding="ascii") as file:
             file.write(text)
         # Readers find either all of the new state or all of the previous state.
         os.replace(new, self._path(_STATE))
         self._written = state
 
+    def _restore(self, state: WatchState) -> bool:
+        """Put the file that ``clear`` kept in its place, if it contains a state."""
+        if state != self._kept:
+            return False
+        self._kept = None
+        try:
+            os.rename(self._path(_WRITING), self._path(_STATE))
+        except FileNotFoundError:
+            return False
+        self._written = state
+        return True
+
     def clear(self) -> None:
-        """Remove the marker after all commands have ended and everything is checked and logged."""
+        """Remove the marker after all commands have ended and everything is checked and logged.
+
+        The file gets the name of one that is not complete, which no session reads.
+        """
         if self._written is not None:
+            kept = self._written
             self._written = None
             with suppress(FileNotFoundError):
-                os.unlink(self._path(_STATE))
+                os.rename(self._path(_STATE), self._path(_WRITING))
+                self._kept = kept
 
     def close(self) -> None:
         """Release the marker. A marker that was not cleared remains for the next session."""
         if self._fd < 0:
             return
         if self._written is None:
-            _remove(self._folder, self._name)
+            _remove(self.folder, self.name)
         os.close(self._fd)
         self._fd = -1
 
@@ -128,7 +156,7 @@ class RunMarker:
         Raises:
             OSError: The file cannot be created, or its file system does not support locks.
         """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             path = self._path(OWNER)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -146,12 +174,12 @@ class RunMarker:
             # Between `open` and `lock`, another process locked and removed the file because it
             # seemed to have no owner.
             os.close(fd)
-            self._name = uuid4().hex
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.name = uuid4().hex
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _path(self, ending: str) -> str:
         # Each command uses three of them, and to join paths takes much longer.
-        return f"{self._folder}/{self._name}{ending}"
+        return f"{self.folder}/{self.name}{ending}"
 
 
 def folder_of(workspace: str) -> Path:

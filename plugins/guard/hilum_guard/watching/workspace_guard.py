@@ -268,8 +268,12 @@ class WorkspaceGuard(SandboxObserver):
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
 
-    async def _check(self) -> None:
-        self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
+    def _check(self) -> None:
+        """Check the workspace, and report what was undone. Blocks."""
+        sentences = self._box.watch.check()
+        if sentences:
+            # The event loop reads the report before it learns that the check has ended.
+            self.report_undone(sentences)
 
     def _add_undone(self, agent: Agent, result: ToolResult, sentences: Sequence[str]) -> ToolResult:
         """Return a result with notes on what was undone; a call that may have done it fails."""

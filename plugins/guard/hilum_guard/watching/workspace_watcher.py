@@ -15,6 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from hilum_guard.file_names import is_below, printable, resolve_links, select_unlinked
 from hilum_guard.repositories import git_metadata
@@ -42,6 +43,24 @@ MAX_HELD = 200
 Stamps = tuple[object, ...]
 """The state of some files; it changes when one of the files changes."""
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
+
+
+class _Repository(NamedTuple):
+    """The data read from a Git folder.
+
+    Attributes:
+        paths: The paths whose stamps show whether the folder has changed.
+        stamps: Their stamps, read before the entries.
+        entries: The entries in the folder that Git executes.
+        is_settled: Whether a change after the stamps were read would change the stamps.
+        is_trusted: Whether equal stamps also mean that the same paths matter.
+    """
+
+    paths: tuple[str, ...]
+    stamps: Stamps
+    entries: tuple[Entry, ...]
+    is_settled: bool
+    is_trusted: bool
 
 
 class WorkspaceWatcher:
@@ -119,7 +138,7 @@ class WorkspaceWatcher:
         # Paths, as shown to the user, of entries that are about to be made inert.
         self._undoing: tuple[str, ...] = ()
         # The data read from Git folders, indexes and configurations, with their stamps.
-        self._repositories: dict[str, tuple[Stamps, tuple[Entry, ...]]] = {}
+        self._repositories: dict[str, _Repository] = {}
         self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
         self._named: tuple[Stamps, tuple[str, ...]] = ((), ())
 
@@ -181,6 +200,14 @@ class WorkspaceWatcher:
             for path in held:
                 self._mounted.setdefault(path, read_inode(path))
             return held, sentences
+
+    def scan_ahead(self) -> None:
+        """List the folders of the workspace, so that `begin` lists only those that changed.
+
+        Blocks.
+        """
+        with self._lock:
+            self._scan.refresh(self._has_nested_repositories())
 
     def _close_to_services(self, folders: Collection[str]) -> None:
         """Remember the Git folders that no service can write to."""
@@ -411,7 +438,9 @@ class WorkspaceWatcher:
         return WatchState(
             roots=self.roots,
             known=tuple(known),
-            since=self._since,
+            # Without such folders, the time does not matter, and the marker need not be written
+            # for each command.
+            since=self._since if self._packages else 0,
             packages=self._packages,
             untold=tuple(self._untold),
             running=self.dirty,
@@ -533,12 +562,23 @@ class WorkspaceWatcher:
 
     def _read_repository(self, folder: str) -> tuple[Entry, ...]:
         """Return the entries in a Git folder that Git executes, reloaded if the folder changed."""
-        now = git_metadata.stamp(folder)
         known = self._repositories.get(folder)
-        if known is None or known[0] != now or not is_settled(now):
-            known = now, tuple(git_metadata.entries(folder))
-            self._repositories[folder] = known
-        return known[1]
+        # Listing the folders would take longer than everything else.
+        is_trusted = known is not None and known.is_trusted
+        if known and is_trusted and git_metadata.read_stamps(known.paths) == known.stamps:
+            return known.entries
+        paths = git_metadata.list_stamped(folder)
+        stamps = git_metadata.read_stamps(paths)
+        if known is not None and known.is_settled and known[:2] == (paths, stamps):
+            entries = known.entries
+        else:
+            entries = tuple(git_metadata.entries(folder))
+        # What changes just after the stamps were read may not change them.
+        has_settled = is_settled(stamps)
+        # A folder that appeared before its parent's stamp was read is missing in the first list.
+        is_complete = has_settled and git_metadata.list_stamped(folder) == paths
+        self._repositories[folder] = _Repository(paths, stamps, entries, has_settled, is_complete)
+        return entries
 
     def named_files(self) -> tuple[str, ...]:
         """Return the files inside the roots that configurations name, whether they exist or not.
@@ -584,10 +624,16 @@ class WorkspaceWatcher:
         # indexes under another name and renames them.
         now = (read_stamp(f"{git_folder}/index"), read_stamp(git_folder))
         known = self._indexes.get(git_folder)
-        if known is None or known[0] != now or not is_settled(now):
-            known = now, frozenset(git_metadata.gitlinks(git_folder))
-            self._indexes[git_folder] = known
-        return known[1]
+        if known is not None and known[0] == now:
+            return known[1]
+        # Whether a change after this point would change the stamps.
+        has_settled = is_settled(now)
+        found = frozenset(git_metadata.gitlinks(git_folder))
+        if has_settled:
+            self._indexes[git_folder] = now, found
+        else:
+            self._indexes.pop(git_folder, None)
+        return found
 
     def _was_there_before(self, path: str) -> bool:
         """Return whether a path in a folder of installed packages existed before the commands.
