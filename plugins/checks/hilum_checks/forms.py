@@ -198,7 +198,8 @@ _ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)
 _ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
 # Words with which a remark limits what must be done first.
 _BOUNDS = re.compile(
-    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"
+    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when)"
+    r"|prefer\w*|ideally|usually|generally|normally|typically|possible|recommended|try|consider)\b"
     r"|除非|如果|仅"
 )
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
@@ -321,8 +322,9 @@ def _is_bounded(tokens: Chunk) -> bool:
         return True
     for at, token in enumerate(tokens):
         # "In ⟦0⟧" and "in the folder ⟦0⟧" say what is forbidden, and "in reviews" when.
-        is_place = token.role == "place" or token.text == "for"
-        if is_place and not any(each.role == "name" for each in tokens[at + 1 : at + 3]):
+        following = [each for each in tokens[at + 1 :] if each.word not in ("folder", "file")]
+        is_named = bool(following) and following[0].role in ("name", "branch")
+        if (token.role == "place" or token.text == "for") and not is_named:
             return True
     return False
 

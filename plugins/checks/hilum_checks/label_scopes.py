@@ -118,7 +118,7 @@ def narrow_to_language(words: Iterable[str]) -> Language | None:
 
 _REST = (
     r"(?: (?:code|coding|style|files?|rules?|conventions?|guidelines?|standards?|practices|best"
-    r"|specific|only|requirements?))*"
+    r"|specific|only|requirements?|scripts?|modules?|sources?))*"
 )
 
 

@@ -92,9 +92,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
     text = translate(" ".join(text.replace("’", "'").lower().split()))
-    text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b(?! costs)", "", text))
-    text = re.sub(r"\bauto-?(commit|push|merge)\b", r"automatically \1", text)
-    text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
+    text = replace("text", text)
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
@@ -119,9 +117,8 @@ def _read(text: str, names: list[str]) -> Sentence:
     head = _cut_reason(_rewrite(head), names, asides)
     found = BREAK.search(head)
     if found is None:
-        return Sentence(
-            tuple(tokenize(head, names)), whole, tuple(asides), (), scopes, tuple(omitted)
-        )
+        tokens = tuple(tokenize(head, names))
+        return Sentence(tokens, whole, tuple(asides), scopes=scopes, omitted=tuple(omitted))
     label = head[: found.start()].strip()
     rest = head[found.end() :]
     following = _read(rest, names)
@@ -129,12 +126,13 @@ def _read(text: str, names: list[str]) -> Sentence:
     left = tuple(tokenize(label, names))
     joined = join_parts(Parts(label, left, rest, following.tokens, is_colon))
     if joined.tokens is None:
-        return Sentence(left, whole, (*asides, rest), (), scopes, tuple(omitted))
+        return Sentence(left, whole, (*asides, rest), scopes=scopes, omitted=tuple(omitted))
+    labels = (label,) if joined.is_label else ()
     return Sentence(
         joined.tokens,
         whole,
         asides=(*asides, *following.asides),
-        labels=((label,) if joined.is_label else ()) + following.labels,
+        labels=(*labels, *following.labels),
         scopes=(*scopes, *following.scopes),
         omitted=(*omitted, *following.omitted),
     )

@@ -19,11 +19,13 @@ import attrs
 
 from hilum_checks.limit_words import DOUBTS, EXCEPTIONS, LIMITS, SCOPES, SITUATIONS
 
-Stage = Literal["rule", "note", "sentence", "prohibition", "order", "remark"]
+Stage = Literal["rule", "text", "note", "sentence", "prohibition", "order", "remark"]
 """When a row applies.
 
 ``rule``
     to a whole rule as it is written, before its names are set apart;
+``text``
+    to a whole rule in lower case, with names as ``⟦0⟧``;
 ``note``
     to a sentence with names as ``⟦0⟧``, to see whether it only contains an order in parentheses;
 ``sentence``
@@ -114,6 +116,8 @@ Written = tuple[str, str] | tuple[str, str, re.Pattern[str]]
 
 # In the order in which they are replaced. The third column is what must not be dropped.
 _RULE: tuple[Written, ...] = (
+    # 除非用户要求，否则不要提交: the word for "otherwise" only repeats the "unless" before it.
+    (r"^(\W*除非[^，,。；;]*[，,]\s*)否则", r"\1"),
     # "Whenever needed, use `a` instead of `b`".
     (r"^(?:whenever|wherever|when|where) needed, (?=use\b)", ""),
     (
@@ -341,6 +345,15 @@ _RULE: tuple[Written, ...] = (
     ),
 )
 
+_TEXT: tuple[Written, ...] = (
+    (r"\s+at all\b(?! costs)", ""),
+    # The points would end a sentence.
+    (r"\b(e\.g|i\.e)\.", r"\1"),
+    (r"\bauto-?(commit|push|merge)\b", r"automatically \1"),
+    (r"~\s*(?=\d)", ""),
+    (r"[≤<]=?\s*(?=\d)", "at most "),
+)
+
 _NOTE: tuple[Written, ...] = (
     # "Keep secrets in `.env` (never commit)".
     (
@@ -503,6 +516,7 @@ _REMARK: tuple[Written, ...] = (
 def _rows_by_stage() -> dict[Stage, tuple[Row, ...]]:
     return {
         "rule": _compile("rule", _RULE),
+        "text": _compile("text", _TEXT),
         "note": _compile("note", _NOTE),
         "sentence": _compile("sentence", _SENTENCE),
         "prohibition": _compile("prohibition", _PROHIBITION),

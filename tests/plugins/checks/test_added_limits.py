@@ -23,7 +23,7 @@ SOFT_BEGINNINGS = ("Preferably: ", "Preferably, ", "Ideally, ", "Prefer: ", "If 
 # What an example that says more than its rule begins with, such as a reason or what to do instead:
 # a condition or a scope at its end belongs to that.
 REMARK = re.compile(
-    r"[.!?;](?:\*\*)?(?:\s|$)|\s[-–—]|[—:(→，]|, (?=use|instead|it|they|this|which|because)"
+    r"[.!?;](?:\*\*)?(?:\s|$)|\s[-–—]|[—:(→，]|, (?=use|instead|it|they|this|which|because|including)"
     r"| because | as it | since | and (?=note|write|preserve)"
     r"| to (?=bypass|keep|validate|format)"
 )

@@ -190,11 +190,11 @@ def test_every_phrase_is_found_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("sentence", "says"),
     [
-        ("`dist/` must not be modified.", "refuses writing dist by hand"),
-        ("Avoid at all costs editing `gen/`.", "refuses writing gen"),
-        ("Do not ever edit `a.py`.", "refuses writing a.py"),
-        ("Every time you change `a.proto`, run `make proto`.", "refuses a final answer before"),
-        ("Each time you change `a.proto`, run `make proto`.", "refuses a final answer before"),
+        ("`dist/` must not be modified.", "denies writing dist by hand"),
+        ("Avoid at all costs editing `gen/`.", "denies writing gen"),
+        ("Do not ever edit `a.py`.", "denies writing a.py"),
+        ("Every time you change `a.proto`, run `make proto`.", "denies a final answer before"),
+        ("Each time you change `a.proto`, run `make proto`.", "denies a final answer before"),
         ("Releasing without approval is forbidden.", ""),
     ],
 )

@@ -172,43 +172,43 @@ def test_pull_requests_of_servers_are_judged(root: Path) -> None:
     [
         (
             "require command make lint, make test before git tag",
-            "refuses the command `git tag` before the command `make lint` has succeeded, the command"
+            "denies the command `git tag` before the command `make lint` has succeeded, the command"
             " `git tag` before the command `make test` has succeeded",
         ),
         (
             "require command make test before answer",
-            "refuses a final answer before the command `make test` has succeeded",
+            "denies a final answer before the command `make test` has succeeded",
         ),
         (
             "require command make docs after write docs/**",
-            "refuses a final answer before the command `make docs` has succeeded since writing"
+            "denies a final answer before the command `make docs` has succeeded since writing"
             " docs/**",
         ),
         (
             "require write CHANGELOG.md after src/** before git tag",
-            "refuses the command `git tag` without writing CHANGELOG.md since writing src/**",
+            "denies the command `git tag` without writing CHANGELOG.md since writing src/**",
         ),
         (
             "require read docs/style.md before write src/**",
-            "refuses writing src/** before reading docs/style.md",
+            "denies writing src/** before reading docs/style.md",
         ),
         (
             "require read a.md, b.md before npm publish",
-            "refuses the command `npm publish` before reading a.md, the command `npm publish` before"
+            "denies the command `npm publish` before reading a.md, the command `npm publish` before"
             " reading b.md",
         ),
         (
             "require read a.md before create docs/**",
-            "refuses creating files in docs/** before reading a.md",
+            "denies creating files in docs/** before reading a.md",
         ),
-        ("require name /a/ in src/**", "refuses new files whose names do not match /a/ in src/**"),
+        ("require name /a/ in src/**", "denies new files whose names do not match /a/ in src/**"),
         (
             "require content /a/ in src/**",
-            "refuses files without text that matches /a/ in src/**",
+            "denies files without text that matches /a/ in src/**",
         ),
-        ("deny pr-title /wip/", "refuses a pull request title that matches /wip/"),
+        ("deny pr-title /wip/", "denies a pull request title that matches /wip/"),
         ("ask pr-body /wip/", "asks before a pull request body that matches /wip/"),
-        ("deny write ../other/**", "refuses writing ../other/**"),
+        ("deny write ../other/**", "denies writing ../other/**"),
     ],
 )
 def test_what_a_line_says(line: str, says: str) -> None:
@@ -222,41 +222,41 @@ def test_what_a_line_says(line: str, says: str) -> None:
     ("line", "says"),
     [
         ("deny write ../..", ""),
-        ("require name [", "refuses creating files"),
-        ("require name /[a-z/ in src/**", "refuses creating files in src/**"),
-        ("require content [ in a", "refuses writing a"),
-        ("require content /(Copyright/ in src/**", "refuses writing src/**"),
-        ("require content /x/ in !src", "refuses files without text that matches /x/"),
-        ("deny content /(eval/ in src/**", "refuses writing src/**"),
-        ("deny name /[A-Z/ in src/**", "refuses creating files in src/**"),
-        ("deny commit-message /(wip/", "refuses a commit message that matches /./"),
-        ("deny command npm publish to branch", "refuses the command `npm publish`"),
+        ("require name [", "denies creating files"),
+        ("require name /[a-z/ in src/**", "denies creating files in src/**"),
+        ("require content [ in a", "denies writing a"),
+        ("require content /(Copyright/ in src/**", "denies writing src/**"),
+        ("require content /x/ in !src", "denies files without text that matches /x/"),
+        ("deny content /(eval/ in src/**", "denies writing src/**"),
+        ("deny name /[A-Z/ in src/**", "denies creating files in src/**"),
+        ("deny commit-message /(wip/", "denies a commit message that matches /./"),
+        ("deny command npm publish to branch", "denies the command `npm publish`"),
         (
             "deny command npm publish except npm publish to branch",
-            "refuses the command `npm publish`",
+            "denies the command `npm publish`",
         ),
         (
             "deny command npm publish and npm unpublish",
-            "refuses the command `npm publish` or `npm unpublish`",
+            "denies the command `npm publish` or `npm unpublish`",
         ),
         (
             "deny command npm publish excpet npm pack",
-            "refuses the command `npm publish` or `npm pack`",
+            "denies the command `npm publish` or `npm pack`",
         ),
-        ("deny command git merge -m 'x", "refuses the command `git merge -m x`"),
+        ("deny command git merge -m 'x", "denies the command `git merge -m x`"),
         (
             "ask write migrations/** excpet migrations/a/",
-            "refuses writing migrations/**, migrations/a",
+            "denies writing migrations/**, migrations/a",
         ),
-        ("deny write docs/ and src/", "refuses writing docs, src"),
-        ("deny write 'my file.txt", "refuses writing my, file.txt"),
-        ("deny tool a and b", "refuses the tool a or b"),
-        ("require pr-title [", "refuses a pull request title that matches /./"),
+        ("deny write docs/ and src/", "denies writing docs, src"),
+        ("deny write 'my file.txt", "denies writing my, file.txt"),
+        ("deny tool a and b", "denies the tool a or b"),
+        ("require pr-title [", "denies a pull request title that matches /./"),
         ("require command | before answer", ""),
-        ("require write !a before git tag", "refuses the command `git tag`"),
-        ("require write a", "refuses writing a"),
-        ("require read a", "refuses reading a"),
-        ("require read !a before git tag", "refuses the command `git tag`"),
+        ("require write !a before git tag", "denies the command `git tag`"),
+        ("require write a", "denies writing a"),
+        ("require read a", "denies reading a"),
+        ("require read !a before git tag", "denies the command `git tag`"),
         ("require read a before write !b", ""),
     ],
 )
