@@ -203,6 +203,12 @@ def _open_archive(path: str) -> ArchiveFinder | None:
         return None
 
 
+def end_start() -> None:
+    """Let libraries compile as usual again, because the program has imported what it needs."""
+    if _compile_cache is not None:
+        _compile_cache.uninstall()
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -211,6 +217,7 @@ def save_archive() -> None:
 
     Nothing happens if that is not possible: the next start then imports as usual. Blocks.
     """
+    end_start()
     if _compile_cache is None or not _may_save or sys.dont_write_bytecode:
         return
     modules = _find_modules()

@@ -36,7 +36,9 @@ SINGLE = """
 import re
 from typing import NamedTuple
 import attrs
+import os
 VALUE = 1
+SECRET = re.compile("y" + os.environ["SECRET"])
 
 @attrs.frozen
 class Point:
@@ -86,6 +88,7 @@ class Modules:
         """Return what a program found that imports the modules and then saves an archive."""
         argv = [sys.executable, *options, "-c", PROGRAM, self.archive, self.first, self.folder]
         env = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        env["SECRET"] = "hunter2"
         done = subprocess.run(argv, capture_output=True, check=True, timeout=60, env=env)
         facts: dict[str, list[object]] = json.loads(done.stdout)
         return facts
@@ -113,7 +116,7 @@ def test_modules_of_an_archive_are_as_python_imports_them(modules: Modules):
 
 
 def test_only_patterns_in_the_source_are_kept(modules: Modules):
-    """One that a function builds may contain a secret."""
+    """One that a function or a module builds may contain a secret."""
     modules.run()
     data = modules.archive.read_bytes()
     assert b"(?P<first>a+)" in data
@@ -121,6 +124,7 @@ def test_only_patterns_in_the_source_are_kept(modules: Modules):
     assert b"in (a) function" in compiled
     assert b"constant o[f] a module" in compiled
     assert b"xs3cret" not in data
+    assert b"hunter2" not in data
 
 
 def test_a_changed_module_is_imported_anew(modules: Modules):

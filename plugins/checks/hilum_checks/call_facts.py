@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from hilum_guard import (
     search,
 )
 
-from hilum_checks import code_texts, host_matcher
+from hilum_checks import code_texts, git_comparisons, host_matcher
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_folder
 from hilum_checks.git_references import read_added_tree
@@ -314,7 +314,8 @@ class CallFacts:
             # A search may find what an earlier command creates.
             is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
             if not effects.found:
-                accesses += [(access, None) for access in _without_hidden(command)]
+                shown = _without_hidden(command, self.commands)
+                accesses += [(access, None) for access in shown]
             for found in effects.found:
                 # Each search runs only once, because commands often repeat a search, which reads
                 # the disk.
@@ -392,11 +393,24 @@ def _runs_download(command: CommandFacts) -> bool:
     return len(addresses) == 1 and _REMOTE.match(addresses[0]) is not None
 
 
-def _without_hidden(command: CommandFacts) -> list[FileAccess]:
-    """Return a command's accesses, except those to stored files that it does not show."""
+def _without_hidden(command: CommandFacts, commands: Sequence[CommandFacts]) -> list[FileAccess]:
+    """Return a command's accesses, except those to stored files that it does not show.
+
+    Args:
+        command: The command.
+        commands: All commands of the call.
+    """
     files = list(command.effects.files)
-    if _compares_files(command):
+    if not any(access.stored for access in files):
+        return files
+    if git_comparisons.compares_files(command):
         return [access for access in files if not access.stored]
+    compared = git_comparisons.find_compared(command, commands)
+    if compared:
+        files = [
+            attrs.evolve(access, compared=compared) if access.stored else access for access in files
+        ]
+        return files
     patterns = [
         access.path for access in files if access.stored and re.search(r"[*?\[]", access.path)
     ]
@@ -407,18 +421,6 @@ def _without_hidden(command: CommandFacts) -> list[FileAccess]:
         for access in files
         if not (access.stored and not access.certain and access.path in starts)
     ]
-
-
-def _compares_files(command: CommandFacts) -> bool:
-    """Return whether a command is `git diff` for all files of the working tree.
-
-    To Git, the files that the sandbox hides look unchanged, so that this shows nothing of them.
-    """
-    words = git_words(command.words)
-    return words[1:2] == ("diff",) and not any(
-        word in ("--cached", "--staged", "--merge-base", "--no-index") or not word.startswith("-")
-        for word in words[2:]
-    )
 
 
 def _creates_nothing(effects: CommandEffects) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hilum_guard import UNKNOWN
+from hilum_guard import UNKNOWN, locate
 
 if TYPE_CHECKING:
     from hilum_guard import CommandEffects
@@ -65,7 +65,13 @@ def _read_script(path: str, cwd: str | None) -> str:
 
 
 def read_text(path: str, limit: int = MAX_TEXT) -> str:
-    """Return a file's text or its beginning, or an empty string if the file cannot be read."""
+    """Return a file's text or its beginning, or an empty string if the file cannot be read.
+
+    Args:
+        path: The file, as commands see it.
+        limit: Maximum number of characters.
+    """
+    path = locate(path)
     try:
         # Opening a pipe would block.
         if not os.path.isfile(path):
@@ -77,6 +83,7 @@ def read_text(path: str, limit: int = MAX_TEXT) -> str:
 
 
 def _is_binary(path: str) -> bool:
+    path = locate(path)
     try:
         if os.path.getsize(path) > MAX_SCRIPT:
             return True

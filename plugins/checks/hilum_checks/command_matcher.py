@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_checks import code_texts, git_references, given_options
+from hilum_checks import code_texts, git_references, given_options, harmless_options
 from hilum_checks.git_branches import (
     commits_elsewhere,
     match_branches,
@@ -41,13 +41,6 @@ _RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
 _COMMITS_OF_PATCHES = frozenset(("am", "cherry-pick", "revert"))
 _SIGN_OFF = ("git", "commit", "--signoff")
 _ENDS = frozenset(("--abort", "--quit"))
-# Programs that only display a page if their sub-command is followed by nothing but such an option.
-_HELP = {
-    **dict.fromkeys("cargo pip pip3 npm gh".split(), ("--help",)),
-    **dict.fromkeys(("terraform", "tofu"), ("-help", "--help")),
-}
-# Options without a value.
-_FLAGS = frozenset("-u --set-upstream -f --force --tags --all -q -v --porcelain".split())
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
@@ -111,11 +104,8 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     if not command.words:
         return ""
     words = _plain_words(command)
-    # ``git push --help`` only displays a page.
-    if (words[0] == "git" and words[-1] == "--help") or _asks_for_help(command):
-        return ""
-    # A trial of a push changes no branch.
-    if constraint.branches and words[:2] == ("git", "push") and _is_dry(words):
+    # ``git push --help`` only displays a page, and ``cargo publish --dry-run`` publishes nothing.
+    if _does_nothing(constraint, command.effects.program, words):
         return ""
     # ``git cherry-pick --abort`` gives up a commit instead of making one.
     is_end = len(words) == 3 and words[0] == "git" and words[1] in _COMMITS_OF_PATCHES
@@ -143,25 +133,14 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     return best
 
 
-def _asks_for_help(command: CommandFacts) -> bool:
-    """Return whether a command only displays how a program is used."""
-    *front, last = command.words
-    if last not in _HELP.get(command.effects.program, ()) or not 2 <= len(front) <= 3:
+def _does_nothing(constraint: Commands, program: str, words: Words) -> bool:
+    """Return whether a command only displays something, and is not itself what is forbidden."""
+    if any(pattern[0] == "*" for pattern in constraint.patterns):
         return False
-    return not any(word.startswith("-") or UNKNOWN in word for word in front)
-
-
-def _is_dry(words: Words) -> bool:
-    """Return whether `git push` certainly only shows what it would do."""
-    if any(UNKNOWN in word for word in words) or "--no-dry-run" in words or "--" in words:
-        return False
-    return words[2:].count("--dry-run") == 1 and not _takes_value(words)
-
-
-def _takes_value(words: Words) -> bool:
-    """Return whether ``--dry-run`` may be the value of the option before it."""
-    before = words[words.index("--dry-run") - 1]
-    return before.startswith("-") and "=" not in before and before not in _FLAGS
+    if harmless_options.asks_for_help(program, words):
+        return True
+    trial = harmless_options.find_trial(program, words)
+    return bool(trial) and not _names_option(constraint, trial)
 
 
 def _names_option(constraint: Commands, option: str) -> bool:

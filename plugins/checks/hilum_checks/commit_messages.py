@@ -10,6 +10,7 @@ import attrs
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.model import Messages
 from hilum_checks.naming import CONVENTIONAL
+from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
 
 # Lines that programs add to the end of commit messages.
@@ -28,13 +29,24 @@ _STYLE = frozenset(
 )
 
 
-def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
-    """Read "use conventional commits" and "commit messages in English"."""
+def read_wanted_message(tokens: Sequence[Token], scope: Scope) -> Messages | None:
+    """Read "use conventional commits" and "commit messages in English".
+
+    What else the messages are to be is added to ``scope.omitted``.
+    """
     known = [token for token in tokens if token.text not in _STYLE]
     for part in beginnings(known):
         clauses = read_clauses(_without_end(part))
         found = _read_wanted(_merge_subject(clauses[0])) if len(clauses) == 1 else None
         if found:
+            rest = [token for token in known[len(part) :] if token.role not in ("join", "filler")]
+            if rest:
+                text = " ".join(token.text or f"`{token.word}`" for token in rest)
+                scope.omitted.append(re.sub(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])", "", text))
+            # "Messages in English: `type: description`" is read as the form only.
+            languages = clauses[0].nouns & {"english", "chinese"}
+            if languages and found.expression == CONVENTIONAL:
+                scope.omitted.append(f"in {' or '.join(sorted(languages))}")
             return found
     return None
 

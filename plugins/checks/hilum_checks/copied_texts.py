@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
+from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file, locate
 
 from hilum_checks.code_texts import read_text
 from hilum_checks.model import Paths
@@ -99,7 +99,7 @@ def _carries_unknown(facts: CallFacts, command: CommandFacts, access: FileAccess
     if script is None or script.shell or access.path not in command.command.writes:
         return False
     path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
-    return not os.path.exists(path) or is_new_file(path, facts.matcher.real_root)
+    return not os.path.exists(locate(path)) or is_new_file(path, facts.matcher.real_root)
 
 
 def _read_sources(facts: CallFacts, paths: Paths, access: FileAccess) -> Iterator[str]:
@@ -114,6 +114,7 @@ def _read_sources(facts: CallFacts, paths: Paths, access: FileAccess) -> Iterato
         for cwd in access.cwds:
             for path in facts.matcher.expand(_find_before_call(facts, source, cwd), cwd):
                 yield read_text(path)
+                path = locate(path)
                 if os.path.isdir(path):
                     yield from _read_folder(facts, paths, access, path)
 

@@ -47,7 +47,7 @@ _USAGE = (
     "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, name /REGEX/ in PATHS,"
     " commit-message|pr-title|pr-body /REGEX/; or require content, name, commit-message, pr-title,"
-    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer, read PATHS before"
+    " pr-body, branch-name NAMES, command WORDS before WORDS|answer, write PATHS before WORDS|answer, read PATHS before"
     " write PATHS|WORDS"
 )
 
@@ -494,6 +494,35 @@ def _messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     return Messages(expression, kind=kind), ""
 
 
+def _branch_names(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``feature/*, fix/*`` and ``/^[a-z]+-[0-9]+/``: the names that new branches may have."""
+    if text.startswith("/"):
+        expression, _, mistake = _read_expression(text)
+        names: Sequence[str] = () if mistake else (f"/{expression}/",)
+    else:
+        names, mistake = _split(text)
+        mistake = mistake or next(map(_find_branch_mistake, names), "")
+    # Fail closed: what the names are to be is unclear, so that no branch may be created.
+    allowed = () if mistake else tuple(("git", "switch", "-c", name) for name in names)
+    return Commands(v.BRANCH, unless=allowed, new_branches=True), mistake
+
+
+def _any_branch(text: str, folder: PurePosixPath) -> Reading:
+    """Read a line that does not require the names that it lists."""
+    # Fail closed: the line means that fewer branches may be created.
+    mistake = "names of branches can only be required; write require branch-name feature/*"
+    return Commands(v.BRANCH, new_branches=True), mistake
+
+
+def _find_branch_mistake(name: str) -> str:
+    """Return why a name cannot be that of a branch; empty if it can."""
+    if re.fullmatch(r"(?![-/.])[^\s~^:\\<>{}@]+(?<!/)", name):
+        return ""
+    return (
+        f"{name!r} is not the name of a branch; write names with *, such as feature/*, or /regex/"
+    )
+
+
 def _wanted_messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     expression, _, mistake = _read_expression(text)
     if mistake:
@@ -541,6 +570,7 @@ _READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "content": partial(_scoped, Content, False),
     "name": partial(_scoped, Names, False),
     "commit-message": partial(_messages, "commit message"),
+    "branch-name": _any_branch,
     "pr-title": partial(_messages, "pull request title"),
     "pr-body": partial(_messages, "pull request body"),
 }
@@ -548,6 +578,7 @@ _REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "content": partial(_scoped, Content, True),
     "name": partial(_scoped, Names, True),
     "commit-message": partial(_wanted_messages, "commit message"),
+    "branch-name": _branch_names,
     "pr-title": partial(_wanted_messages, "pull request title"),
     "pr-body": partial(_wanted_messages, "pull request body"),
     "command": _preceded,

@@ -586,7 +586,7 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = (
         read_wanted_answer(tokens)
-        or read_wanted_message(tokens)
+        or read_wanted_message(tokens, scope)
         or read_branch_names(tokens, scope)
         or read_sign_off(tokens)
         or read_drafts(tokens, scope)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hilum_guard import UNKNOWN, git_words, operands
 
+from hilum_checks import git_folders
 from hilum_checks.model import Words
 
 if TYPE_CHECKING:
@@ -75,9 +76,29 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
     if command.effects.program != "git":
         return
     words = git_words(command.words)
+    yield from _find_pushed_tags(command, words)
     read = _READERS.get("".join(words[1:2]))
     if read is not None:
         yield from read(words[2:], command.command.stdin)
+
+
+def _find_pushed_tags(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
+    """Yield `git push origin refs/tags/x` for `git push origin x` if only a tag has this name."""
+    names = operands(words[2:], "o") if words[1:2] == ("push",) else []
+    folder = git_folders.find_git_folder(command) if len(names) > 1 else ""
+    for name in names[1:] if folder and folder != UNKNOWN else ():
+        source = name.lstrip("+").partition(":")[0]
+        if not source or git_folders.has_reference(folder, f"refs/heads/{source}"):
+            continue
+        is_tag = git_folders.has_reference(folder, f"refs/tags/{source}")
+        if is_tag or any(_creates_tag(each, source) for each in git_folders.list_commands(command)):
+            yield Equivalent(("git", "push", names[0], f"refs/tags/{source}"))
+
+
+def _creates_tag(command: CommandFacts, name: str) -> bool:
+    """Return whether a command may create a tag with a name."""
+    words = git_words(command.words) if command.effects.program == "git" else ()
+    return words[1:2] == ("tag",) and name in words[2:]
 
 
 def read_added_tree(words: Words) -> AddedTree | None:

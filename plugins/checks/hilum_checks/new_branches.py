@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hilum_guard import UNKNOWN, git_words, make_option_syntax, parse_options
 
 from hilum_checks import code_texts, git_folders, git_references
+from hilum_checks.expressions import count_matches
 from hilum_checks.forge_options import read_forge_command
 from hilum_checks.git_branches import is_update
 from hilum_checks.path_matcher import Fit, stronger_fit
@@ -96,6 +97,10 @@ _IN_CODE = re.compile(
     r"""(?P<renames>-[mMcC]\b|--(?:move|copy)\b)?(?:-f\b|--force\b)?[\s'",]*"""
     r"""(?P<first>[\w.][^\s'"`,)]*)(?:\s+|['"],\s*['"])?(?P<second>[\w.][^\s'"`,)]*)?"""
 )
+
+_NAME_IN_CODE = re.compile(r"""[\s'"`,\[\]()+]+([\w.][\w./-]*)(?![\w./-]|['"`]?\s*\+)""")
+# The form of an allowed name in an `enforce:` line may be an expression; no name begins with a slash.
+_EXPRESSION = re.compile(r"/(.+)/", re.DOTALL)
 
 
 def match_new_branches(constraint: Commands, command: CommandFacts) -> Fit:
@@ -276,18 +281,28 @@ _READERS: dict[str, Callable[[Words, str], Iterator[NewBranch]]] = {
 
 def _is_allowed(name: str, constraint: Commands) -> bool:
     """Return whether the name of a new branch is certainly one of a constraint's exceptions."""
-    # `fix/$X` begins with `fix/`, whatever the rest is.
-    return any(fnmatch.fnmatchcase(name, words[-1]) for words in constraint.unless)
+    return any(_fits_name(name, words[-1]) for words in constraint.unless)
+
+
+def _fits_name(name: str, form: str) -> bool:
+    """Return whether a name certainly has a form: a pattern, or an expression between slashes."""
+    expression = _EXPRESSION.fullmatch(form)
+    if expression is None:
+        # `fix/$X` begins with `fix/`, whatever the rest is.
+        return fnmatch.fnmatchcase(name, form)
+    return UNKNOWN not in name and bool(count_matches(expression[1], name, 1))
 
 
 def _is_in_code(constraint: Commands, text: str) -> bool:
     """Return whether code creates a branch with a forbidden name."""
     for pattern in constraint.patterns:
         for found in code_texts.mention_pattern(pattern).finditer(text):
-            allowed = (
+            allowed = [
                 code_texts.mention_pattern((*pattern, words[-1])) for words in constraint.unless
-            )
-            if not any(each.match(text, found.start()) for each in allowed):
+            ]
+            named = _NAME_IN_CODE.match(text, found.end())
+            is_allowed = named is not None and _is_allowed(named[1], constraint)
+            if not is_allowed and not any(each.match(text, found.start()) for each in allowed):
                 return True
     for found in _IN_CODE.finditer(text):
         name = (found["renames"] and found["second"]) or found["first"]

@@ -286,6 +286,8 @@ class _Match:
                 folder = resolve_links(os.path.join(cwd or "/", path))
                 folder = self.view.find_twin(folder, is_top=True) or folder
             tracked = self.view.list_tracked(folder)
+            if self.access.compared:
+                tracked = self.view.list_changed(folder, *self.access.compared) or tracked
             if not tracked.is_complete:
                 return "maybe"
             if not any(literal in tracked.text for literal in self._literals):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
-from hilum_guard import find_git_top, list_tracked_files, resolve_links
+from hilum_guard import find_git_top, list_changed_files, list_tracked_files, resolve_links
 
 from hilum_checks import git_folders
 from hilum_checks.glob_expansion import expand_glob
@@ -48,6 +48,7 @@ class WorkspaceView:
     _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
     _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
     _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
+    _changed: dict[tuple[str, str, str], Contents | None] = attrs.field(factory=dict, init=False)
     _linked: dict[str, str] = attrs.field(factory=dict, init=False)
 
     @cached_property
@@ -197,6 +198,25 @@ class WorkspaceView:
             forms = [self.display(os.path.join(top or "/", name)) for name in names or ()]
             self._tracked[top] = Contents(forms, fold("\n".join(forms)), names is not None)
         return self._tracked[top]
+
+    def list_changed(self, path: str, old: str, new: str) -> Contents | None:
+        """Return the files that differ between two revisions; ``None`` if they cannot be listed.
+
+        Args:
+            path: An absolute path in the repository; it need not exist.
+            old: A commit.
+            new: Another commit; empty for the index.
+        """
+        top = find_git_top(resolve_links(path)) or ""
+        key = (top, old, new)
+        if key not in self._changed:
+            git_folder = git_folders.find_containing(top) if top else ""
+            common = git_folders.find_common(git_folder) if git_folder else ""
+            names = list_changed_files(git_folder, common, old, new) if git_folder else None
+            forms = [self.display(os.path.join(top, name)) for name in names or ()]
+            contents = Contents(forms, fold("\n".join(forms)), is_complete=True)
+            self._changed[key] = contents if names is not None else None
+        return self._changed[key]
 
     def is_elsewhere(self, known: str) -> bool:
         """Return whether the known beginning of a path is outside the workspace."""

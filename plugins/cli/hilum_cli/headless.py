@@ -30,6 +30,7 @@ from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, ErrorRaised, PluginEvent, RunEnded, StopAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error, find_first_error
 from hilum.journal import report_delays
+from hilum.module_archive import end_start
 from hilum.sharing import share_session
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
@@ -262,6 +263,7 @@ class Headless:
             # would take 12 MB in 300 turns, and a small collection takes less than a millisecond.
             gc.freeze()
             gc.set_threshold(5_000, 10, 10)
+            end_start()
             await self._open(session, resumed=bool(options.resume))
             await self._run_all(session, recorder)
             if self.face.lingers:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hilum import Kernel, Session
 
     from hilum_guard.checks import report_sandbox
+    from hilum_guard.command_paths import as_seen_by_commands, locate
     from hilum_guard.commands import judge_command
     from hilum_guard.commands.predicted_output import python_prints
     from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from hilum_guard.programs.options import parse as parse_options
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
+    from hilum_guard.repositories.changed_files import list_changed_files
     from hilum_guard.repositories.repository_settings import repository_doubt
     from hilum_guard.repositories.tracked_files import find_git_top, list_tracked_files
     from hilum_guard.rules.matching import explain as explain_rule
@@ -70,6 +72,7 @@ __all__ = [
     "Redactor",
     "SimpleCommand",
     "add_rule",
+    "as_seen_by_commands",
     "describe_call",
     "describe_scope",
     "explain_hidden_file",
@@ -85,8 +88,10 @@ __all__ = [
     "is_new_file",
     "is_tracked",
     "judge_command",
+    "list_changed_files",
     "list_tracked_files",
     "load_rules",
+    "locate",
     "looks_secret",
     "make_option_syntax",
     "open_session",
@@ -113,6 +118,8 @@ _MODULES = {
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
     "is_new_file": "new_files",
+    "as_seen_by_commands": "command_paths",
+    "locate": "command_paths",
     "resolve_links": "file_names",
     "is_tracked": "new_files",
     "UNKNOWN": "effects.file_access",
@@ -135,6 +142,7 @@ _MODULES = {
     "host_of": "hosts.addresses",
     "repository_doubt": "repositories.repository_settings",
     "find_git_top": "repositories.tracked_files",
+    "list_changed_files": "repositories.changed_files",
     "list_tracked_files": "repositories.tracked_files",
     "looks_secret": "sandbox.environment",
     "python_prints": "commands.predicted_output",

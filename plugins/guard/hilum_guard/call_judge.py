@@ -16,6 +16,7 @@ import attrs
 from hilum import ToolError, Verdict, ask, deny
 from hilum.errors import E_ADDRESS
 
+from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.hosts.addresses import is_web_address
 from hilum_guard.rules import rule_files
 from hilum_guard.sandbox.enforcement import Enforcement
@@ -51,6 +52,8 @@ class JudgeRequest:
         agents: The other agents whose denials apply.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
+        find_temporary_folder: Returns the folder that commands see as `/tmp`; empty if they see this
+            machine's. Blocks.
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
         known_hosts: The hosts that the user or a search result mentioned.
         find_executed: Returns the files that are executed although their names do not suggest it,
@@ -76,6 +79,7 @@ class JudgeRequest:
     agents: tuple[str, ...]
     enforced: Enforcement | None
     offline: bool
+    find_temporary_folder: Callable[[], str]
     run_unsandboxed: bool
     known_hosts: frozenset[str]
     find_executed: Callable[[], tuple[tuple[str, str], ...]]
@@ -121,6 +125,11 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
 
 def judge(request: JudgeRequest) -> Judgement:
     """Judge a call. This function blocks, so run it in a thread that can be abandoned."""
+    with as_seen_by_commands(request.find_temporary_folder(), str(request.workspace.root)):
+        return _judge(request)
+
+
+def _judge(request: JudgeRequest) -> Judgement:
     from hilum_guard.call_reader import read_call  # with the first call
     from hilum_guard.hidden_effects import find_hidden_effects
 

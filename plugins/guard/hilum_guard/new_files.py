@@ -7,6 +7,7 @@ import tempfile
 import time
 from functools import lru_cache
 
+from hilum_guard.command_paths import locate
 from hilum_guard.small_files import read_small_file
 
 MAX_INDEX = 20_000_000
@@ -39,7 +40,7 @@ def _find_start(process: int) -> float:
 def _find_age(path: str) -> str:
     """Return "new" for a file written since this program started, "old", or "" if there is none."""
     try:
-        return "new" if os.stat(path).st_mtime >= _find_start(os.getpid()) else "old"
+        return "new" if os.stat(locate(path)).st_mtime >= _find_start(os.getpid()) else "old"
     except OSError:
         return ""
 

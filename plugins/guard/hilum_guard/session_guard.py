@@ -149,6 +149,15 @@ class Guard:
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
 
+    def find_temporary_folder(self) -> str:
+        """Return the folder that the session's commands see as `/tmp`. Blocks.
+
+        Returns:
+            The folder; empty if the commands see that of this machine.
+        """
+        is_moved = self.sandbox.describe_kind() == "bubblewrap"
+        return self.sandbox.temp if is_moved else ""
+
     def describe_confinement(self) -> str:
         """Return the kind of sandbox for the session's commands; empty if there is none."""
         return self.sandbox.describe_kind()
@@ -296,6 +305,7 @@ class Guard:
             agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
+            find_temporary_folder=self.find_temporary_folder,
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
             # The thread receives copies of the data, because the event loop adds to the originals.

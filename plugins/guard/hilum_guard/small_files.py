@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from hilum_guard.command_paths import locate
+
 
 def read_small_file(path: str, limit: int) -> bytes | None:
     """Return the content of a small regular file, or None for anything else.
@@ -12,11 +14,11 @@ def read_small_file(path: str, limit: int) -> bytes | None:
     This function never waits for a pipe or device.
 
     Args:
-        path: The file.
+        path: The file, as commands see it.
         limit: Maximum size in bytes.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(locate(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
     try:

@@ -65,9 +65,8 @@ The notation, one check per string. Several checks may enforce one sentence:
                             in a word: deny command git push --force, npm publish, git tag v*
   deny command WORDS except WORDS   deny command npm except npm run docs; "always pass --x to y" is
                             deny command y except y --x; "run only through uv" is
-                            deny command python, pytest except uv run; branch names:
-                            deny command git checkout -b, git switch -c except git checkout -b me/*,
-                            git switch -c me/*; "use x, not y" is deny command y
+                            deny command python, pytest except uv run; "use x, not y" is
+                            deny command y
   deny command WORDS to branch NAMES    commits and pushes: deny command git commit, git push to
                             branch main, release/*
   deny tool NAMES           tools of the agent, such as web_fetch; * is a wildcard
@@ -80,6 +79,7 @@ The notation, one check per string. Several checks may enforce one sentence:
                             require name /^[a-z0-9-]+\\.ts$/ in src/**/*.ts
   deny commit-message /REGEX/i      messages of git commit; require commit-message /REGEX/: the rest
                             ("Conventional Commits" is /^(feat|fix|docs|chore|...)(\\(.+\\))?!?: /)
+  require branch-name NAMES         names of new branches: feature/*, fix/*; or /REGEX/
   deny pr-title /REGEX/     also pr-body, and require: titles and texts of pull requests
   require command WORDS before WORDS    the second command only after the first has succeeded since
                             the last change: require command make test before git commit. Commas

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -367,7 +368,8 @@ class Rules:
         if hilum_checks.need_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
-        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
+        with self._as_seen_by_commands():
+            verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
         if tool.risk == "read":
             reasons = [
                 hilum_checks.check_context(rules, path, self.session.kind) for path in inside
@@ -380,6 +382,14 @@ class Rules:
         objections = [verdict for verdict in verdicts if verdict]
         # The strictest verdict wins, regardless of the order of the checks.
         return max(objections, key=lambda verdict: verdict.rank, default=None)
+
+    def _as_seen_by_commands(self) -> AbstractContextManager[None]:
+        """Find files where the session's commands find them, whose `/tmp` is another folder."""
+        from hilum_guard import Guard, as_seen_by_commands
+
+        guard = self.session.plugin(Guard)
+        root = str(self.session.workspace.root)
+        return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
 
     def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the user before an agent rewrites or replaces the rules that restrict it."""

@@ -28,6 +28,7 @@ from hilum.events import (
     SteeringQueued,
 )
 from hilum.journal import report_delays
+from hilum.module_archive import end_start
 from hilum.sharing import JoinedSession
 from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.store import MemoryStore
@@ -246,7 +247,7 @@ class Conversation:
             async with opening as session:
                 # From now on, leaving stops the runs before the session closes.
                 self._opening = None
-                _tune_collector()
+                _end_start()
                 await self._work(session, start)
                 last = session.journal.last
             # Not reached if the user left before the session opened.
@@ -885,11 +886,12 @@ def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes, place: 
     return f"{verdict} {place}."
 
 
-def _tune_collector() -> None:
-    """Collect garbage often, but exclude the loaded modules.
+def _end_start() -> None:
+    """Compile as usual, and collect garbage often, but exclude the loaded modules.
 
     Collecting garbage while modules are loaded only costs time. In a long session, reference cycles
     that are rarely collected would take up 100 MB of memory.
     """
     gc.freeze()
     gc.set_threshold(5_000, 10, 10)
+    end_start()

@@ -28,12 +28,17 @@ class Ruled:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = tmp_path.resolve() / "workspace"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
     files = {"Cargo.lock": "a\n", "app/a.py": "a\n", "internal/a.go": "package a\n"}
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *author, "commit", "-qm", "1"], cwd=root, check=True)
+    # A tag, and a branch and a tag that have the same name.
+    for words in (("tag", "v1"), ("tag", "both"), ("branch", "both")):
+        subprocess.run(["git", *words], cwd=root, check=True)
     return root
 
 
@@ -61,6 +66,8 @@ SIGNATURE = "Signed-off-by: A B <a@b.c>"
         (TAGS, "git tag v1.1"),
         (TAGS, "git push origin fix"),
         (TAGS, "git push -u origin v2-parser"),
+        (TAGS, "git push origin both"),
+        (TAGS, "git tag v2 && git push origin fix"),
         (INIT, ("ring.go", "func (r *Ring) init(n int) {}\n// replaces the old init() function\n")),
         (INIT, ("web/app.js", "init();\n")),
         ("Never call `setup()`.", ("a.go", "func (r *Ring) setup(n int) {}\n")),
@@ -98,6 +105,9 @@ def test_what_keeps_a_rule_is_allowed(
         (TAGS, "git push origin refs/tags/v1"),
         (TAGS, "git push origin tag v1"),
         (TAGS, "git push origin v1.2.0"),
+        (TAGS, "git push origin v1"),
+        (TAGS, "git push origin +v1:v1"),
+        (TAGS, "git tag -a beta -m x && git push origin beta"),
         (INIT, ("ring.go", "package a\n\nfunc init() {}\n")),
         ("Never call `setup()`.", ("a.go", "func f() { setup() }\n")),
         (LOCK, "echo x >> Cargo.lock"),
@@ -129,6 +139,90 @@ def test_what_breaks_a_rule_is_refused(
     sentence: str, call: str | tuple[str, str], root: Path
 ) -> None:
     assert find_verdict(root, sentence, call) is not None
+
+
+# --- help and trials ------------------------------------------------------------------------------
+
+PUSH = "Never push to `main`."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "command"),
+    [
+        ("Never run `mkdocs gh-deploy`.", "mkdocs gh-deploy --help"),
+        ("Never run `docker system prune`.", "docker system prune --help"),
+        ("Never run `docker run`.", "docker run --help"),
+        ("Never run `make deploy`.", "make deploy --help"),
+        ("Never run `go mod tidy`.", "go mod tidy -h"),
+        ("Never use `npm`.", "npm help install"),
+        ("Never use `npm`.", "npm --version"),
+        ("Never push.", "git push -h"),
+        ("Never push.", "git push --dry-run"),
+        ("Never push.", "git push -n origin main"),
+        ("Never run `git clean`.", "git clean -nfd"),
+        ("Do not commit.", "git commit --dry-run"),
+        ("Never run `cargo publish`.", "cargo publish --dry-run"),
+        ("Never run `npm publish`.", "npm publish --dry-run --tag next"),
+        ("Never run `kubectl delete`.", "kubectl delete pod x --dry-run=client"),
+        ("Never install packages.", "pip install x --dry-run"),
+    ],
+)
+def test_help_and_trials_do_nothing(sentence: str, command: str, root: Path) -> None:
+    assert find_verdict(root, sentence, command) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "command"),
+    [
+        ("Never run `docker run`.", "docker run image --help"),
+        ("Never run `cargo run`.", "cargo run x --help"),
+        ("Never run `cargo xtask`.", "cargo xtask deploy --help"),
+        ("Never run `git deploy`.", "git deploy now -h"),
+        ("Never run `./deploy.sh`.", "./deploy.sh --help"),
+        ("Never run `./deploy.sh`.", "./deploy.sh --dry-run"),
+        ("Never use sudo.", "sudo ls --help"),
+        ("Never use `npm`.", "npm install --version"),
+        (PUSH, "git push --dry-run --no-dry-ru origin main"),
+        (PUSH, "git push origin main -- --dry-run"),
+        (PUSH, "echo --no-dry-run | xargs git push --dry-run origin main"),
+        ("Never run `git clean`.", "git clean -fd -e -n"),
+        ("Do not commit.", "git commit -n -m x"),
+        ("Never run `npm publish`.", "npm publish --dry-run --dry-run=false"),
+        ("Never run `npm publish`.", "npm publish --tag --dry-run"),
+        ("Never run `kubectl delete`.", "kubectl delete pod x --dry-run=none"),
+        ("Never run `git push --dry-run`.", "git push --dry-run"),
+    ],
+)
+def test_what_only_looks_like_help_or_a_trial_is_refused(
+    sentence: str, command: str, root: Path
+) -> None:
+    assert find_verdict(root, sentence, command) is not None
+
+
+# --- what runs later ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(sleep 1; echo x > app/a.py) &",
+        "{ sleep 1 && cp Cargo.lock app/a.py; } & echo started",
+        "nohup sh -c 'sleep 9; echo x > app/a.py' >/dev/null 2>&1 &",
+        "setsid sh -c 'touch app/new.py' & disown",
+        "(cd app; sleep 1; echo x > a.py) &",
+        "while sleep 1; do echo x > app/a.py; done &",
+        "coproc { echo x > app/a.py; }",
+        "trap 'echo x > app/a.py' EXIT",
+        "echo 'echo x > app/a.py' | at now",
+        "systemd-run --user sh -c 'echo x > app/a.py'",
+        "python3 -c \"import time; time.sleep(9); open('app/a.py', 'w')\" &",
+    ],
+)
+def test_what_is_written_in_the_background_is_judged(command: str, root: Path) -> None:
+    assert find_verdict(root, "Never edit `app/`.", command).kind == "deny"
+    # What these two may run otherwise is not known completely.
+    if not command.startswith(("coproc", "systemd-run")):
+        assert find_verdict(root, "Never edit `web/`.", command) is None
 
 
 @pytest.mark.parametrize(

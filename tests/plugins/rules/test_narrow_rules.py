@@ -163,3 +163,18 @@ def test_a_prohibition_that_is_not_understood_is_named() -> None:
     assert compiled.is_partial
     assert compiled.why.endswith("not enforced: no `panic` outside `cmd/`")
     assert not compile_rule("Never use `npm`. Do not commit.", hard=False).is_partial
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rest"),
+    [
+        ("Commit messages must be in English and start with a verb.", "start with verb"),
+        ("Use conventional commits and mention `#123`.", "mention `#123`"),
+        ("提交信息用中文，格式为 `类型: 描述`。", "格式为 `类型: 描述`"),
+    ],
+)
+def test_what_else_commit_messages_are_to_be_is_named(sentence: str, rest: str) -> None:
+    compiled = compile_rule(sentence, hard=False)
+    assert compiled.is_partial
+    assert compiled.why.endswith(f"not understood, so not enforced: {rest}")
+    assert not compile_rule("Commit messages are in English.", hard=False).is_partial

@@ -159,6 +159,7 @@ def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
         "require content": "/x/ in src/**",
         "require name": r"/^[a-z0-9-]+\.ts$/ in src/**/*.ts",
         "deny commit-message": "/x/i",
+        "require branch-name": "feature/*, fix/*",
         "deny pr-title": "/x/",
         "require command": "make docs after write docs/** before answer",
         "require read": "docs/style.md before write src/**",

@@ -7,6 +7,8 @@ import os
 import stat
 from functools import lru_cache
 
+from hilum_guard.command_paths import locate
+
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
 # The beginnings of programs for Linux, and for macOS with one or several architectures.
 _COMPILED = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
@@ -23,6 +25,7 @@ def find_copied_program(path: str) -> list[str]:
     if path.startswith(_SYSTEM_FOLDERS):
         return []
     try:
+        path = locate(path)
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return []

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from hilum_guard.command_paths import locate
 from hilum_guard.new_files import is_written_file
 from hilum_guard.small_files import read_small_file
 
@@ -151,11 +152,11 @@ class _Search:
     """
 
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
-        self._cwd = cwd
+        self._cwd = locate(cwd)
         self._workspace = workspace
         self._environment = environment
         given = environment.get("PYTHONPATH", "").split(":")
-        self._given = [os.path.normpath(os.path.join(cwd, each)) for each in given if each]
+        self._given = [self._absolute(each) for each in given if each]
         self._more = (workspace, os.path.join(workspace, "src"), *self._given)
         self._packages: dict[tuple[str, ...], frozenset[str]] = {}
         self._names: dict[str, frozenset[str]] = {}
@@ -344,7 +345,7 @@ class _Search:
         """
         if imports.extends:
             more = [os.path.normpath(os.path.join(folder, each)) for each in imports.texts]
-            more += [os.path.normpath(os.path.join(self._cwd, each)) for each in imports.texts]
+            more += [self._absolute(each) for each in imports.texts]
             more.append(os.path.dirname(folder))
             bases = (*bases, *(each for each in dict.fromkeys(more) if os.path.isdir(each)))
         for level, module, names in imports.modules:
@@ -487,7 +488,7 @@ class _Search:
     # --- files ------------------------------------------------------------------------------------
 
     def _absolute(self, path: str) -> str:
-        return os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path)))
+        return locate(os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path))))
 
     def _list(self, folder: str) -> frozenset[str]:
         """Return the names in a folder; none if it cannot be read."""

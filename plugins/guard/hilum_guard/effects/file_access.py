@@ -29,6 +29,8 @@ class FileAccess:
         certain: Whether the access certainly happens.
         stored: Whether the contents come from a Git object database, in which no sandbox can hide a
             path.
+        compared: The two revisions between which the accessed files differ, of which an empty one is
+            the index; empty if all files are accessed.
         existing: Whether the command changes the file only if it exists.
         generated: Whether a program generates the content, so that the content is not part of the
             call.
@@ -43,6 +45,7 @@ class FileAccess:
     deep: Depth = ""
     certain: bool = True
     stored: bool = False
+    compared: tuple[str, ...] = ()
     existing: bool = False
     generated: bool = False
     if_folder: bool = False

@@ -1,0 +1,107 @@
+"""Find the files that commands name: a sandboxed command sees another folder as ``/tmp``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+TEMPORARY = "/tmp"
+MAX_LINKS = 10
+"""Maximum number of links to follow in the folder that commands see as ``/tmp``."""
+
+
+class _Seen(NamedTuple):
+    """How commands see the files of this machine.
+
+    Attributes:
+        temporary: The folder that they see as ``/tmp``; empty if they see this machine's.
+        workspace: The resolved root of the workspace, which they see where it is.
+        folders: Folders without links, by their paths.
+    """
+
+    temporary: str
+    workspace: str
+    folders: dict[str, str]
+
+
+_current: ContextVar[_Seen | None] = ContextVar("hilum_guard_command_paths", default=None)
+
+
+@contextmanager
+def as_seen_by_commands(temporary: str, workspace: str) -> Iterator[None]:
+    """Find files where a session's commands find them, in this thread and until the block ends.
+
+    Blocks, because it reads the disk.
+
+    Args:
+        temporary: The folder that the commands see as ``/tmp``; empty if they see this machine's.
+        workspace: The root of the workspace.
+    """
+    seen = None
+    if temporary:
+        seen = _Seen(os.path.realpath(temporary), os.path.realpath(workspace), {})
+    token = _current.set(seen)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def locate(path: str) -> str:
+    """Return where a file is that a command names. Reads the disk.
+
+    Args:
+        path: The absolute path, as the command sees it.
+
+    Returns:
+        The path on this machine. Of a file that is not in the folder that commands see as ``/tmp``,
+        the path is returned as it is, because the workspace may be below ``/tmp``.
+    """
+    seen = _current.get()
+    if seen is None or "\0" in path:
+        return path
+    temporary, workspace, folders = seen
+    if not path.startswith(TEMPORARY) and not os.path.islink(path):
+        # The tests of a project load hundreds of files, most of them in few folders.
+        folder = os.path.dirname(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        if not folders[folder].startswith(TEMPORARY):
+            return path
+    found = path
+    for _ in range(MAX_LINKS):
+        found = os.path.realpath(found)
+        is_inside = found.startswith(f"{TEMPORARY}/") and not f"{found}/".startswith(
+            f"{workspace}/"
+        )
+        if not is_inside:
+            return found if os.path.lexists(found) else path
+        place, link = _enter(temporary, found.removeprefix(f"{TEMPORARY}/"))
+        if not link:
+            return place if _has_content(place) or not os.path.lexists(found) else path
+        found = link
+    return path
+
+
+def _enter(temporary: str, name: str) -> tuple[str, str]:
+    """Return where a path below ``/tmp`` is, and where its first link leads, as commands see it."""
+    parts = name.split("/")
+    place = temporary
+    for number, part in enumerate(parts):
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            folder = os.path.join(TEMPORARY, *parts[:number])
+            return place, os.path.join(folder, os.readlink(place), *parts[number + 1 :])
+    return place, ""
+
+
+def _has_content(path: str) -> bool:
+    """Return whether there is more than an empty file, on which the sandbox mounts another one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return os.path.isdir(path) or status.st_size > 0
