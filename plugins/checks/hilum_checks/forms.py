@@ -200,7 +200,7 @@ _ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
 _BOUNDS = re.compile(
     r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when)"
     r"|prefer\w*|ideally|usually|generally|normally|typically|possible|recommended|try|consider)\b"
-    r"|除非|如果|仅"
+    r"|除非|如果|仅|除.+外|尽|最好|必要|^在|^对于|^针对"
 )
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
 _FACT = re.compile(
@@ -235,8 +235,12 @@ def _are_harmless(readings: Sequence[_Reading]) -> bool:
         sentence = reading.sentence
         if reading.parts:
             continue
-        # "Never push. If the build is broken."
-        if at > first and is_fragment(sentence.text):
+        # "Never push. If the build is broken." and 在评审中，禁止 …
+        is_beside = at > first or at == first - 1
+        if is_beside and is_fragment(sentence.text):
+            return False
+        # "Never use `npm`. Use `pnpm` (in reviews)."
+        if at > first and any(map(limits_as_remark, sentence.asides)):
             return False
         # "When planning, …" may set the scene for all that follows, or for the next sentence.
         is_scene = at < first and (at == 0 or at == first - 1)

@@ -48,7 +48,7 @@ _LIMITING = (
     r"^(?!.*\b(?:ai|coding|all|any|every|the|for|of|your|llm|human|autonomous|other)\b)"
     r"(?:[\w/-]+ ){1,2}agents?$",
     r"\b(?:examples?|samples?|templates?|demos?|wrong|incorrect)\b|^bad\b",
-    r"^(?:当(?!前)|如果|若|假如)|^在.*(?:时|中|下|期间)$"
+    r"^(?:当(?!前)|如果|若|假如|对于|针对|尽可能|尽量|最好)|^除.*外$|^在.*(?:时|中|下|期间)$"
     r"|(?:时候?|期间|阶段|模式|场景|情况下|环境|环境下)$|示例|例子|样例|范例|模板|反例",
     r"^生产(?:环境)?|(?:评审|审查|测试|规划|编排|执行)(?:者|员|代理|智能体|角色)$",
 )
@@ -115,4 +115,5 @@ def limits_as_remark(aside: str) -> bool:
 _PLACE = re.compile(
     r"^(?:only )?(?:(?:in|on|at|during|within|inside|under|while|throughout)\b"
     r"|for (?:the|all|any|our|each|every|new)\b)"
+    r"|^(?:在|对于|针对|除|尽可能|尽量|最好)"
 )

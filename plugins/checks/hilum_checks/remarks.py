@@ -8,7 +8,9 @@ from functools import cache
 from hilum_checks.limit_words import DOUBTS, EXCEPTIONS, LIMITS
 from hilum_checks.usual_wording import replace
 
-_CHINESE_LIMITS = re.compile("除非|除了|例外|但是?|如果|若|时|只有|仅|可以|允许|不")
+_CHINESE_LIMITS = re.compile(
+    "除非|除了|除[^，⟦]{1,10}外|例外|但是?|如果|若|时|只有|仅|可以|允许|不"
+)
 
 
 @cache
@@ -73,6 +75,7 @@ _FRAGMENT = re.compile(
     r"^\W*(?:and |but |only |also )*(?:if|when|whenever|while|unless|until|except|in|on|at|for|during"
     r"|within|inside|under|as long as|in case)\b(?! (?:all|any|every|general|short|addition|doubt)\b)"
     r"[^,:;]*$"
+    r"|^\W*(?:如果|若|当|除|在|对于|针对|尽可能|尽量|最好|必要)[^，：⟦]{0,16}$"
 )
 
 

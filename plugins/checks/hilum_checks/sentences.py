@@ -143,7 +143,10 @@ _BEGINNING = re.compile(
     r"^((?:only )?(?:in|on|at|for|during|within|inside|under|throughout|except|unless it is|while)\b"
     r"[^,:;⟦]{1,60}|(?:when|where)(?:ver)? (?:possible|practical|feasible|reasonable|appropriate)"
     r"|preferably|ideally|usually|generally|normally|typically|optionally|prefer)\s*[,:]\s*"
+    r"|^((?:在|对于|针对|除|尽可能|尽量|最好)[^，,:：⟦]{0,20})[，,：:]\s*"
 )
+# 不要提交，在评审中
+_END = re.compile(r"[，,]\s*(在[^，。；⟦]{1,12}(?:中|里|下|期间|阶段)|(?:对于|针对)[^，⟦]{1,12})$")
 # "Never use ⟦0⟧ in Python".
 _LANGUAGE = re.compile(
     r"\s+in ((?:python|typescript|javascript|rust|go|java|kotlin|swift|php|ruby|c#|\.net|cpp|s?css))"
@@ -155,9 +158,14 @@ def _take_scopes(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a sentence without the words that say where it holds, and these words."""
     scopes: list[str] = []
     beginning = _BEGINNING.match(text)
-    if beginning and is_limiting(beginning[1]):
-        scopes.append(beginning[1])
+    scope = beginning[1] or beginning[2] if beginning else ""
+    if beginning and is_limiting(scope):
+        scopes.append(scope)
         text = text[beginning.end() :]
+    end = _END.search(text)
+    if end and is_limiting(end[1]):
+        scopes.append(end[1])
+        text = text[: end.start()]
     languages = dict.fromkeys(_LANGUAGE.findall(text))
     return _LANGUAGE.sub("", text), (*scopes, *languages)
 

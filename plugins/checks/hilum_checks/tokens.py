@@ -149,4 +149,6 @@ def has_marker(tokens: Sequence[Token]) -> bool:
 
 def write_tokens(tokens: Sequence[Token]) -> str:
     """Return words and names as text: "use `find`"."""
-    return " ".join(token.text or f"`{token.word}`" for token in tokens)
+    text = " ".join(token.text or f"`{token.word}`" for token in tokens)
+    # Chinese has no spaces between words.
+    return re.sub(r"(?<=[\u3040-\u9fff]) (?=[\u3040-\u9fff])", "", text)

@@ -19,6 +19,16 @@ TESTS = ("checks", "rules", "rules_compile")
 DOCS = ("enforced-rules.md", "rules.md", "rules-compile.md")
 CONDITIONS = ("unless I ask", "if the build is broken", "except on Fridays", "when possible")
 SCOPES = ("in reviews", "for the web package")
+CHINESE_LIMITS = (
+    "如果构建失败",
+    "除非是周五",
+    "除周五外",
+    "在评审中",
+    "对于网页包",
+    "尽可能",
+    "最好",
+    "必要时",
+)
 SOFT_BEGINNINGS = ("Preferably: ", "Preferably, ", "Ideally, ", "Prefer: ", "If possible, ")
 # What an example that says more than its rule begins with, such as a reason or what to do instead:
 # a condition or a scope at its end belongs to that.
@@ -161,6 +171,24 @@ def test_an_added_soft_word_is_never_lost(trials) -> None:
         if not is_exempt(sentence, "preferably"):
             variants += add_inside(sentence, "preferably")
         enforced += [each for each in variants if compile_any(each) is not None]
+    assert enforced == []
+
+
+@pytest.mark.parametrize("limit", CHINESE_LIMITS)
+def test_a_limit_that_is_added_in_chinese_is_never_lost(limit: str) -> None:
+    enforced = []
+    for sentence in examples():
+        if not re.search("[\u4e00-\u9fff]", sentence):
+            continue
+        body = sentence.rstrip("。.")
+        variants = [f"{limit}，{sentence}", f"{body}（{limit}）", f"{body}。{limit}。"]
+        if first_clause(body) == body:
+            variants.append(f"{body}，{limit}。")
+        checks = {variant: compile_any(variant) for variant in variants}
+        for variant, check in checks.items():
+            is_asking = limit == "除非是周五" and check and is_carried(check, "unless I ask")
+            if check is not None and not is_asking:
+                enforced.append(variant)
     assert enforced == []
 
 
