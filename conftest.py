@@ -4,11 +4,13 @@ import gc
 import os
 import shutil
 import signal
+import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import attrs
 import hypothesis
 import pytest
 from compiled_files import compile_share
@@ -181,8 +183,40 @@ def homes() -> Iterator[Path]:
         yield Path(folder)
 
 
+@attrs.define
+class HomeFolders:
+    """Gives each test an empty home folder.
+
+    Most tests leave it empty, and the next test gets the same one: creating and removing a folder
+    for each of so many tests would keep the disk busy.
+    """
+
+    parent: Path
+    unused: str = ""
+
+    def take(self) -> str:
+        """Return an empty folder, which only the user may read."""
+        folder = self.unused or tempfile.mkdtemp(dir=self.parent)
+        self.unused = ""
+        return folder
+
+    def give_back(self, folder: str) -> None:
+        """Keep a folder that is as it was created for the next test, and remove any other."""
+        with suppress(OSError):
+            if os.lstat(folder).st_mode == stat.S_IFDIR | 0o700 and not os.listdir(folder):
+                self.unused = folder
+                return
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def home_folders(homes: Path) -> HomeFolders:
+    """Return what gives each test its home folder."""
+    return HomeFolders(homes)
+
+
 @pytest.fixture(autouse=True)
-def isolated_environment(homes: Path) -> Iterator[None]:
+def isolated_environment(home_folders: HomeFolders) -> Iterator[None]:
     """Isolate each test from the user's home folder, settings and keys.
 
     A test is also isolated from environment variables that other tests set.
@@ -194,12 +228,12 @@ def isolated_environment(homes: Path) -> Iterator[None]:
             del os.environ[name]
     for name, folder in _CACHES.items():
         os.environ.setdefault(name, str(home / folder))
-    own = tempfile.mkdtemp(dir=homes)
+    own = home_folders.take()
     os.environ["HOME"] = own
     yield
     os.environ.clear()
     os.environ.update(before)
-    shutil.rmtree(own, ignore_errors=True)
+    home_folders.give_back(own)
 
 
 @pytest.fixture(scope="session")
@@ -219,6 +253,8 @@ def open_files() -> Callable[[], set[str]]:
 
     def open_files() -> set[str]:
         gc.collect()
+        # The next collection, as a rule of the same test, then examines only what is new.
+        gc.freeze()
         found = set[str]()
         for descriptor in os.listdir("/dev/fd"):
             # The list itself is read through a descriptor that is closed by now.

@@ -77,7 +77,7 @@ class Server:
 
     @property
     def waiting(self) -> list[int]:
-        """The process that was forked ahead; empty if there is none."""
+        """The standby; empty if there is none."""
         return [process for process, group in self._list_children().items() if group != process]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow(cases=9, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 _FILE = Path(__file__).resolve().parents[1] / "benchmarks" / "gates.py"
 _SPEC = importlib.util.spec_from_file_location("gates_benchmark", _FILE)

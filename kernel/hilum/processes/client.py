@@ -405,9 +405,12 @@ class Process:
             CommandError: Another process killed the warden or the keeper, which also ended the
                 command.
         """
-        async with self._lock:
-            while not self._end or self._end[0] in ("started", "left"):
-                await self._note_report()
+        # The end of a command is often known already, and to acquire a lock takes a turn of the event
+        # loop.
+        if self._is_running:
+            async with self._lock:
+                while self._is_running:
+                    await self._note_report()
         return self._code()
 
     async def wait_exit(self) -> int:
@@ -425,6 +428,10 @@ class Process:
             while not self._end or self._end[0] == "started":
                 await self._note_report()
         return self._code()
+
+    @property
+    def _is_running(self) -> bool:
+        return not self._end or self._end[0] in ("started", "left")
 
     @property
     def remains(self) -> bool:

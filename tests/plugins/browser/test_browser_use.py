@@ -7,7 +7,7 @@ from hilum.messages import Image
 
 from .conftest import Browser, Site, needs_browser
 
-pytestmark = [needs_browser, pytest.mark.slow(cases=9, of="file")]
+pytestmark = [needs_browser, pytest.mark.slow(cases=6, of="file")]
 
 FORM = """<!doctype html><title>Order</title><h1>Order</h1>
 <form onsubmit="document.querySelector('output').textContent = 'Thanks, ' + n.value + ', ' + s.value; return false">

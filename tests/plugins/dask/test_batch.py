@@ -11,7 +11,7 @@ from hilum_dask.costs import CostLimit
 from hilum_replay.faults import Fault
 from hilum_replay.server import Answer
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=4, of="file")
 
 PRICES = ("--set", 'models.models."openai/scripted".price={input=1.0,output=1000.0}')
 

@@ -13,7 +13,7 @@ from hilum_dask import pool
 from hilum_dask.folders import BatchFolder
 from hilum_dask.records import Assignment, Options, Task
 
-pytestmark = pytest.mark.slow(cases=10, of="file")
+pytestmark = pytest.mark.slow(cases=7, of="file")
 
 ACT = ("--runner", "batch_runners:act", "--quiet")
 

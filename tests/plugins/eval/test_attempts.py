@@ -18,7 +18,7 @@ from hilum_eval.case_reader import read_case
 from hilum_eval.jobs import Job
 from hilum_eval.worker_processes import open_worker_processes
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=4, of="file")
 
 SCRIPT = Path(__file__).parents[2] / "support" / "shell_agent.py"
 ARM = Arm(name="oracle", profile="perfect")

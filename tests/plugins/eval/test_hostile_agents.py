@@ -19,7 +19,7 @@ from hilum_eval.jobs import Job
 from hilum_eval.sandbox import find_sandbox
 from hilum_eval.worker_processes import open_worker_processes
 
-pytestmark = pytest.mark.slow(cases=7, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 # An agent that makes one request, and then attacks. Its arguments are the address of the model, the file
 # with the prompt, and the workspace.

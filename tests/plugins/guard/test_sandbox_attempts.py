@@ -123,7 +123,7 @@ PROTECTED = [
 ]
 
 
-@pytest.mark.slow(cases=9)
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 @pytest.mark.parametrize("existing", [True, False], ids=["existing", "missing"])
 @pytest.mark.parametrize("attempt", PROTECTED)

@@ -33,11 +33,11 @@ def test_whole_stream_is_decoded() -> None:
     assert SseDecoder().feed(STREAM) == EVENTS
 
 
-@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
-def test_cut_at_any_byte_changes_nothing(cut: int) -> None:
+def test_cut_at_any_byte_changes_nothing() -> None:
     """Two chunks give the same events as one, wherever the cut is."""
-    decoder = SseDecoder()
-    assert decoder.feed(STREAM[:cut]) + decoder.feed(STREAM[cut:]) == EVENTS
+    for cut in range(len(STREAM) + 1):
+        decoder = SseDecoder()
+        assert decoder.feed(STREAM[:cut]) + decoder.feed(STREAM[cut:]) == EVENTS, cut
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])

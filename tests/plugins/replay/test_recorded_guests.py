@@ -31,7 +31,7 @@ from hilum_replay.sessions.recording import load_recording, save_recording
 from hilum_replay.sessions.session_test import run_recording
 from scripted_editor import ScriptedEditor
 
-pytestmark = pytest.mark.slow(cases=6, of="file")
+pytestmark = pytest.mark.slow(cases=4, of="file")
 
 FORTY_DAYS = 40 * 86_400
 FILES = {"a.txt": "old\n", "b.txt": "b\n"}

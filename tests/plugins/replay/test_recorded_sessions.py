@@ -33,6 +33,8 @@ from recorded_sessions import record_session
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "plugins/replay/hilum_replay/corpus"
 FORTY_DAYS = 40 * 86_400
+# The plugin of schemathesis, which the tests of hilum-serve need, takes half a second to import.
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
 
 
 async def record_and_settle(seed: int, folder: Path, *scenes: str) -> Recording:
@@ -43,7 +45,7 @@ async def record_and_settle(seed: int, folder: Path, *scenes: str) -> Recording:
     return recording
 
 
-@pytest.mark.slow(cases=5)
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("seed", range(200))
 async def test_a_session_replays_identically_elsewhere_and_later(tmp_path, seed, monkeypatch):
     recording = await record_and_settle(seed, tmp_path)
@@ -77,9 +79,8 @@ async def test_an_exported_test_passes_without_network_and_keys(tmp_path):
     shutil.rmtree(tmp_path / "bench")
     shutil.move(tmp_path / "out", tmp_path / "elsewhere")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "elsewhere"]
     done = await trio.run_process(
-        command, cwd=tmp_path, env=environ, capture_stdout=True, check=False
+        [*PYTEST, "elsewhere"], cwd=tmp_path, env=environ, capture_stdout=True, check=False
     )
     assert done.returncode == 0, done.stdout.decode()
     assert b"1 passed" in done.stdout
@@ -306,9 +307,8 @@ def test_a_recording_for_another_plugin_set_is_refused(copy):
 
 def run_corpus(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the corpus as the author of a plugin does, outside of this repository."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
-        command,
+        [*PYTEST, *arguments],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **environ},
         capture_output=True,

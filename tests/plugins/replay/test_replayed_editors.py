@@ -22,7 +22,7 @@ from hilum_replay.sessions.session_test import run_recording
 from recorded_sessions import settle
 from scripted_editor import ScriptedEditor
 
-pytestmark = pytest.mark.slow(cases=7, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 PLUGINS = ("files", "search", "shell", "guard")
 FORTY_DAYS = 40 * 86_400

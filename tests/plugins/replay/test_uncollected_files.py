@@ -25,7 +25,8 @@ def test_{name}(tmp_path: Path) -> None:
 
 def run_pytest(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run pytest as its own command does: without the current folder in the import path."""
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    options = "-q -p no:cacheprovider -p no:schemathesis".split()
+    command = [sys.executable, "-P", "-m", "pytest", *options, *arguments]
     return subprocess.run(
         command,
         cwd=folder,

@@ -13,7 +13,6 @@ import hilum_models
 import hilum_serve
 import hilum_view
 import msgspec
-import pytest
 from hilum.messages import Text, ToolCall, ToolResult
 from hilum_guard.watching import executed_files
 from hilum_serve.phrase_table import PHRASES
@@ -183,12 +182,14 @@ def test_every_sentence_has_a_translation_with_its_values():
         assert names == {place[1] for place in PLACEHOLDER.finditer(sentence)}, code
 
 
-@pytest.mark.parametrize(("code", "sentence"), PHRASES)
-def test_each_sentence_is_recognized_with_its_values(code, sentence):
-    if "!}" in sentence:
-        pytest.skip("needs a sentence as a value")
-    (part,) = find_parts(fill(sentence))
-    assert part == Phrase(code, {name: f"<{name}>" for name in PLACEHOLDER.findall(sentence)})
+def test_each_sentence_is_recognized_with_its_values():
+    # Those with another sentence as a value are in the next test.
+    plain = [(code, sentence) for code, sentence in PHRASES if "!}" not in sentence]
+    for code, sentence in plain:
+        (part,) = find_parts(fill(sentence))
+        values = {name: f"<{name}>" for name in PLACEHOLDER.findall(sentence)}
+        assert part == Phrase(code, values)
+    assert len(plain) > len(PHRASES) * 0.9
 
 
 def codes(parts):

@@ -394,7 +394,7 @@ async def play(seed, folder, *, decides):
 @pytest.mark.parametrize("part", range(4))
 async def test_typing_answers_nothing_and_loses_nothing(autojump_clock, tmp_path, trials, part):
     """Whatever opens, ends or covers the terminal at random moments."""
-    count = trials(120, 1_000) // 4
+    count = trials(60, 1_000) // 4
     opened = 0
     for seed in range(part * count, (part + 1) * count):
         history = await play(seed, tmp_path, decides=False)
@@ -410,7 +410,7 @@ async def test_only_a_question_that_was_read_is_answered(autojump_clock, tmp_pat
     """The user also answers questions; the checks are in ``History.take_decision``."""
     answers = 0
     confirmed = 0
-    for seed in range(trials(100, 1_000)):
+    for seed in range(trials(50, 1_000)):
         history = await play(seed, tmp_path, decides=True)
         answers += sum(isinstance(each, Answer) for each in history.decisions)
         confirmed += len(history.confirmed)

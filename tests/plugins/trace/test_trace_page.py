@@ -160,11 +160,11 @@ def test_turns_that_follow_each_other_are_in_one_row(open_trace):
         assert one["end"] <= two["start"]
 
 
-@pytest.mark.parametrize("seconds", [0.25, 3.04, 9.99, 10.6, 59.7, 60.0, 3599.6, 3661.0, 90_000.0])
-def test_durations_on_the_page_are_those_of_the_tree(open_trace, seconds):
+def test_durations_on_the_page_are_those_of_the_tree(open_trace):
     page = open_trace(number(make_run("main", "r1", "Prompt.")))
-    shown = page.evaluate("(value) => formatSeconds(value)", seconds * 1000)
-    assert shown == format_seconds(seconds)
+    for seconds in (0.25, 3.04, 9.99, 10.6, 59.7, 60.0, 3599.6, 3661.0, 90_000.0):
+        shown = page.evaluate("(value) => formatSeconds(value)", seconds * 1000)
+        assert shown == format_seconds(seconds)
 
 
 def test_the_slowest_and_the_runs_are_listed_and_lead_to_their_bars(open_trace):

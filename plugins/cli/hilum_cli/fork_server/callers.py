@@ -6,6 +6,7 @@ A forked process inherits everything from the server. What the caller has in its
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import signal
@@ -29,6 +30,7 @@ _SAME = (
 )
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _CGROUPS = "/sys/fs/cgroup"
+_LIMITS = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
 
 
 class Caller(NamedTuple):
@@ -80,12 +82,12 @@ def read_caller(process: int, user: int) -> Caller:
 
 def _read(process: int) -> Caller:
     theirs = _read_status(process)
-    ours = _read_status(os.getpid())
+    ours = _read_own_status(os.getpid())
     for name in _SAME:
         if theirs.get(name) != ours.get(name):
             raise CallerRefused(f"it has other privileges ({name})")
-    for name in _NAMESPACES:
-        if _read_link(process, f"ns/{name}") != _read_link(os.getpid(), f"ns/{name}"):
+    for name, own in _read_own_namespaces(os.getpid()).items():
+        if _read_link(process, f"ns/{name}") != own:
             raise CallerRefused(f"it is in another namespace ({name})")
     if not os.path.samestat(os.stat(f"/proc/{process}/root"), os.stat("/")):
         raise CallerRefused("it has another root folder")
@@ -96,13 +98,11 @@ def _read(process: int) -> Caller:
         group = ""
     elif group.count("\n") != 1 or not group.startswith("0::/"):
         raise CallerRefused("it is in another control group")
-    # Values of RLIMIT_* are the same on all architectures that run Python, except for their names.
-    kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     return Caller(
         umask=int(theirs["Umask"], 8),
         ignored=_read_signals(theirs["SigIgn"]),
         blocked=_read_signals(theirs["SigBlk"]),
-        limits={kind: resource.prlimit(process, kind) for kind in kinds},
+        limits={kind: resource.prlimit(process, kind) for kind in _LIMITS},
         nice=os.getpriority(os.PRIO_PROCESS, process),
         processors=frozenset(os.sched_getaffinity(process)),
         group=group.strip()[3:],
@@ -150,6 +150,18 @@ def _read_signals(mask: str) -> frozenset[int]:
 def _read_status(process: int) -> dict[str, str]:
     text = Path(f"/proc/{process}/status").read_text(errors="replace")
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+# Only a process itself can change its privileges and its namespaces, and the server does not. Reading
+# them takes 0.4 ms of each start.
+@functools.lru_cache(maxsize=1)
+def _read_own_status(process: int) -> dict[str, str]:
+    return _read_status(process)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_own_namespaces(process: int) -> dict[str, str]:
+    return {name: _read_link(process, f"ns/{name}") for name in _NAMESPACES}
 
 
 def _read_link(process: int, name: str) -> str:

@@ -110,7 +110,7 @@ def _list_own_modules() -> list[ModuleType]:
 
 
 def warm_up() -> None:
-    """Do what each start does with the imported code, in a process that waits for a request.
+    """Do what each start does with the imported code, in a standby.
 
     The memory that this changes is copied now, and not when the process has its request. Nothing of
     the user is read.

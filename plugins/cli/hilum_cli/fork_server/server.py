@@ -2,8 +2,9 @@
 
 The server has one thread and never runs trio, because a fork copies only the calling thread.
 
-One process is forked ahead (``_Standby``). Memory that a process changes is copied first, which would
-take 20 ms of a start; this process has changed much of it already. If there is none, the server forks.
+One process, the standby, is forked before it is needed. Memory that a process changes is copied first,
+which would take 20 ms of a start; the standby has changed much of it already. If there is no standby
+that is ready, the server forks for the request.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
 from hilum.fork_client import ACCEPTED, FORWARDED, GO
 
@@ -30,12 +31,14 @@ MAX_INCOMING = 64
 TERM_TIMEOUT = 10.0
 """Seconds for a process to end after its client has gone."""
 STANDBY_DELAY = 0.3
-"""Seconds after a start in which no process is forked ahead, which would slow the start down."""
+"""Seconds after a start in which no standby is forked, which would slow the start down."""
+_MAX_WAIT = 3600.0
+"""Seconds; the system counts the milliseconds of a wait with 32 bits."""
 _READY = b"r"
-"""What the process that waits sends when it has prepared itself."""
+"""What a standby sends when it has prepared itself."""
 _SIZE_BYTES = 4
 _PASSED = 6
-"""Descriptors for the process that waits: the client, the pipe to the server, and the request's."""
+"""Number of descriptors that a standby gets: the client, the pipe to the server, and the request's."""
 
 
 class _Running:
@@ -76,15 +79,31 @@ class _Running:
 
 
 class _Standby(NamedTuple):
-    """A process that waits for a request.
+    """The standby, as the server sees it.
 
     Attributes:
         process: The process id.
-        socket: The socket on which it waits. It ends when the socket is closed.
+        socket: The socket on which it waits for a request. It ends when the socket is closed.
     """
 
     process: int
     socket: socket.socket
+
+
+class _Start(NamedTuple):
+    """A start that a forked process takes over.
+
+    Attributes:
+        request: The request.
+        caller: The properties of the calling process.
+        client: The connection to the calling process.
+        report: The end of a pipe on which the forked process says that it has taken over.
+    """
+
+    request: Request
+    caller: Caller
+    client: socket.socket
+    report: int
 
 
 class ForkServer:
@@ -94,7 +113,7 @@ class ForkServer:
         listener: The socket on which it listens.
         lock: The descriptor that holds the server's lock, which a forked process closes.
         code: The watch of the imported code.
-        prepare: What a process does ahead that waits for a request.
+        prepare: What a standby does before it has a request.
         idle_seconds: After so many seconds without any process, the server ends.
     """
 
@@ -133,12 +152,13 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
+        own = [wake, wake_end]
         while not self._is_done():
             if self._wants_standby() and time.monotonic() >= self._standby_at:
-                request = self._fork_standby([wake, wake_end])
+                request = self._fork_standby(own)
                 if request is not None:
                     return request
-            readable = self._wait([wake])
+            readable = self._wait(wake)
             if wake in readable:
                 with suppress(BlockingIOError):
                     os.read(wake, 4096)
@@ -147,12 +167,12 @@ class ForkServer:
             for running in [*self._running.values()]:
                 if running.started in readable:
                     running.read_started()
-                elif running.client in readable:
+                elif running.client.fileno() in readable:
                     self._read_client(running)
-            if self._listener in readable:
+            if self._listener.fileno() in readable:
                 self._accept()
             for incoming in self._receive(readable):
-                request = self._answer(incoming, [wake, wake_end])
+                request = self._answer(incoming, own)
                 if request is not None:
                     return request
         signal.set_wakeup_fd(-1)
@@ -172,15 +192,19 @@ class ForkServer:
         is_idle = time.monotonic() - self._used_at >= self._idle_seconds
         return bool(self.ended_by) or self.is_stale or is_idle
 
-    def _wait(self, descriptors: list[int]) -> list[Any]:
-        """Wait for something to do, and return what is readable."""
-        sources: list[Any] = [self._listener, *descriptors]
-        sources += [incoming.client for incoming in self._incoming]
+    def _wait(self, wake: int) -> set[int]:
+        """Wait for something to do, and return the descriptors that are readable.
+
+        Args:
+            wake: The pipe that a signal writes to.
+        """
+        sources = [wake, self._listener.fileno()]
+        sources += [incoming.client.fileno() for incoming in self._incoming]
         for running in self._running.values():
             if running.started >= 0:
                 sources.append(running.started)
             elif running.kill_at is None:
-                sources.append(running.client)
+                sources.append(running.client.fileno())
         end = self._used_at + self._idle_seconds
         if self._running:
             end = time.monotonic() + 60
@@ -191,8 +215,7 @@ class ForkServer:
             end = min(end, incoming.discard_at)
         if self._wants_standby():
             end = min(end, self._standby_at)
-        seconds = max(0.0, end - time.monotonic())
-        return select.select(sources, [], [], seconds)[0]
+        return _poll(sources, max(0.0, end - time.monotonic()))
 
     def _collect(self) -> None:
         """Report the processes that have ended or stopped."""
@@ -247,12 +270,12 @@ class ForkServer:
         if len(self._incoming) > MAX_INCOMING:
             self._incoming.pop(0).close()
 
-    def _receive(self, readable: list[Any]) -> Iterator[IncomingRequest]:
+    def _receive(self, readable: Collection[int]) -> Iterator[IncomingRequest]:
         """Read what has arrived, and yield the requests that are complete."""
         for incoming in [*self._incoming]:
             is_complete = False
             is_over = incoming.discard_at <= time.monotonic()
-            if incoming.client in readable:
+            if incoming.client.fileno() in readable:
                 try:
                     is_complete = incoming.receive()
                 except CallerRefused as refused:
@@ -267,125 +290,66 @@ class ForkServer:
             elif is_over:
                 incoming.close()
 
-    def _answer(self, incoming: IncomingRequest, inherited: list[int]) -> Request | None:
-        """Fork for a request; return it in the forked process.
+    def _answer(self, incoming: IncomingRequest, own: Iterable[int]) -> Request | None:
+        """Let a process take over a start; in a process that is forked for it, return the request.
 
         Args:
             incoming: The request.
-            inherited: Descriptors to close in the forked process.
+            own: Further descriptors of the server, which the forked process closes.
         """
-        with ExitStack() as stack:
-            stack.callback(incoming.close)
-            client = incoming.client
-            client.settimeout(REQUEST_TIMEOUT)
-            try:
-                # Requests from processes that may not connect are discarded.
-                caller = read_caller(*incoming.read_peer())
-                request = incoming.parse()
-                self._check()
-            except CallerRefused as refused:
-                _refuse(client, refused)
-                return None
-            except OSError:  # the client has gone
-                return None
-            reading, writing = os.pipe()
-            process = self._hand_over(request, caller, client, writing)
-            try:
-                process = process or os.fork()
-            except OSError as error:
-                os.close(reading)
-                os.close(writing)
-                reason = f"it cannot create a process ({error.strerror})"
-                _refuse(client, CallerRefused(reason))
-                return None
-            if process:
-                os.close(writing)
-                self._watch(process, client, reading)
-                self._standby_at = time.monotonic() + STANDBY_DELAY
-                return None
-            # --- the forked process ---
-            stack.pop_all()
-            server = os.getppid()
-            self._leave([*inherited, reading])
-            _take_over(request, caller, client, writing, server)
-            return request
+        client = incoming.client
+        client.settimeout(REQUEST_TIMEOUT)
+        try:
+            # Requests from processes that may not connect are discarded.
+            caller = read_caller(*incoming.read_peer())
+            request = incoming.parse()
+            self._check()
+        except CallerRefused as refused:
+            _refuse(client, refused)
+            incoming.close()
+            return None
+        except OSError:  # the client has gone
+            incoming.close()
+            return None
+        started, report = os.pipe()
+        start = _Start(request, caller, client, report)
+        server = os.getpid()
+        try:
+            process = self._hand_over(start) or os.fork()
+        except OSError as error:
+            os.close(started)
+            reason = f"it cannot create a process ({error.strerror})"
+            _refuse(client, CallerRefused(reason))
+        else:
+            if not process:
+                self._leave([*own, started])
+                return _take_over(start, server)
+            self._watch(process, client, started)
+            self._standby_at = time.monotonic() + STANDBY_DELAY
+        os.close(report)
+        incoming.close()
+        return None
 
-    # --- the process that waits -------------------------------------------------------------------
-
-    def _wants_standby(self) -> bool:
-        if self._standby is not None or self.ended_by or self.is_stale:
-            return False
-        return _has_one_thread()
-
-    def _fork_standby(self, inherited: list[int]) -> Request | None:
-        """Fork a process that waits; in this process, return the request that it has taken over.
+    def _watch(self, process: int, client: socket.socket, started: int) -> None:
+        """Supervise a forked process.
 
         Args:
-            inherited: Descriptors to close in the forked process.
+            process: The process id.
+            client: The connection to the calling process.
+            started: The pipe on which the forked process says that it has taken over.
         """
-        ours, theirs = socket.socketpair()
-        try:
-            process = os.fork()
-        except OSError:  # there are too many processes
-            ours.close()
-            theirs.close()
-            self._standby_at = time.monotonic() + TERM_TIMEOUT
-            return None
-        if process:
-            theirs.close()
-            self._standby = _Standby(process, ours)
-            return None
-        # --- the forked process ---
-        server = os.getppid()
-        ours.close()
-        self._leave(inherited)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        self._prepare()
-        theirs.sendall(_READY)
-        data, descriptors, _flags, _address = socket.recv_fds(theirs, _SIZE_BYTES, _PASSED)
-        size = int.from_bytes(data, "big")
-        parts = []
-        while size and (part := theirs.recv(min(size, 1 << 16))):
-            parts.append(part)
-            size -= len(part)
-        if size or len(descriptors) != _PASSED:
-            os._exit(0)  # the server has ended
-        theirs.close()
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
-        facts, arguments, argv, environment = marshal.loads(b"".join(parts))
-        client = socket.socket(fileno=descriptors[0])
-        client.settimeout(REQUEST_TIMEOUT)
-        request = Request(arguments, argv, environment, descriptors[2:])
-        _take_over(request, Caller(*facts), client, descriptors[1], server)
-        return request
+        with suppress(OSError):
+            os.setpgid(process, process)
+        kept = client.dup()
+        kept.settimeout(REQUEST_TIMEOUT)
+        self._running[process] = _Running(process, kept, started)
 
-    def _hand_over(
-        self, request: Request, caller: Caller, client: socket.socket, writing: int
-    ) -> int:
-        """Let the process that waits take over a request; return its id, or 0 if there is none."""
-        standby = self._standby
-        # One that is still preparing would be later than a new process.
-        if standby is None or not select.select([standby.socket], [], [], 0)[0]:
-            return 0
-        self._standby = None
-        data = marshal.dumps((tuple(caller), *request[:3]))
-        passed = [client.fileno(), writing, *request.descriptors]
-        with standby.socket as connection:
-            connection.settimeout(REQUEST_TIMEOUT)
-            try:
-                size = len(data).to_bytes(_SIZE_BYTES, "big")
-                socket.send_fds(connection, [size], passed)
-                connection.sendall(data)
-            except OSError:  # it was killed or stopped
-                os.kill(standby.process, signal.SIGKILL)
-                os.waitpid(standby.process, 0)
-                return 0
-        return standby.process
+    def _leave(self, own: Iterable[int]) -> None:
+        """Close what belongs to the server, in a forked process.
 
-    def _leave(self, inherited: list[int]) -> None:
-        """Close what belongs to the server, in a forked process."""
+        Args:
+            own: Further descriptors of the server.
+        """
         signal.set_wakeup_fd(-1)
         self._listener.close()
         for incoming in self._incoming:
@@ -395,25 +359,64 @@ class ForkServer:
             running.close_started()
         if self._standby is not None:
             self._standby.socket.close()
-        for descriptor in (*inherited, self._lock):
+        for descriptor in (*own, self._lock):
             os.close(descriptor)
         self._code.close()
 
+    # --- the standby ------------------------------------------------------------------------------
+
+    def _wants_standby(self) -> bool:
+        if self._standby is not None or self.ended_by or self.is_stale:
+            return False
+        return _has_one_thread()
+
+    def _fork_standby(self, own: Iterable[int]) -> Request | None:
+        """Fork a standby; in this process, return the request that it has taken over.
+
+        Args:
+            own: Further descriptors of the server, which the standby closes.
+        """
+        ours, theirs = socket.socketpair()
+        server = os.getpid()
+        try:
+            process = os.fork()
+        except OSError:  # there are too many processes
+            ours.close()
+            theirs.close()
+            self._standby_at = time.monotonic() + TERM_TIMEOUT
+            return None
+        if not process:
+            ours.close()
+            self._leave(own)
+            return _stand_by(theirs, server, self._prepare)
+        theirs.close()
+        self._standby = _Standby(process, ours)
+        return None
+
+    def _hand_over(self, start: _Start) -> int:
+        """Let the standby take over a start; return its process id, or 0 if none is ready."""
+        standby = self._standby
+        # One that is still preparing would be later than a new process.
+        if standby is None or not _poll([standby.socket.fileno()], 0):
+            return 0
+        self._standby = None
+        with standby.socket as connection:
+            connection.settimeout(REQUEST_TIMEOUT)
+            try:
+                _send_start(connection, start)
+            except OSError:  # it was killed or stopped
+                os.kill(standby.process, signal.SIGKILL)
+                os.waitpid(standby.process, 0)
+                return 0
+        return standby.process
+
     def _end_standby(self) -> None:
-        """End the process that waits."""
+        """End the standby, if there is one."""
         if self._standby is not None:
             self._standby.socket.close()
             os.kill(self._standby.process, signal.SIGKILL)
             os.waitpid(self._standby.process, 0)
             self._standby = None
-
-    def _watch(self, process: int, client: socket.socket, reading: int) -> None:
-        """Supervise a forked process."""
-        with suppress(OSError):
-            os.setpgid(process, process)
-        kept = client.dup()
-        kept.settimeout(REQUEST_TIMEOUT)
-        self._running[process] = _Running(process, kept, reading)
 
     def _check(self) -> None:
         """Check that a forked process would behave like a newly started one.
@@ -436,22 +439,58 @@ def _has_one_thread() -> bool:
     return len(os.listdir("/proc/self/task")) == 1
 
 
-def _take_over(
-    request: Request, caller: Caller, client: socket.socket, writing: int, server: int
-) -> None:
-    """Become what a caller would have started, in a forked process.
+def _poll(descriptors: Iterable[int], seconds: float) -> set[int]:
+    """Return the descriptors that are readable or closed, after waiting for one of them.
 
     Args:
-        request: The request.
-        caller: The properties of the calling process.
-        client: The connection to it, which is closed.
-        writing: The descriptor that tells the server that it has to supervise this process. It is
-            closed.
+        descriptors: The descriptors.
+        seconds: How long to wait; less for more than ``_MAX_WAIT``.
+    """
+    # `select.select` cannot watch descriptors above 1,023.
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _events in poll.poll(min(seconds, _MAX_WAIT) * 1000)}
+
+
+# --- in a forked process --------------------------------------------------------------------------
+
+
+def _stand_by(
+    connection: socket.socket, server: int, prepare: Callable[[], object]
+) -> Request | None:
+    """Wait for a start as the standby, and take it over.
+
+    Args:
+        connection: The socket on which the server sends it. It is closed.
+        server: The process id of the server.
+        prepare: What to do before.
+
+    Returns:
+        The request.
+    """
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    prepare()
+    connection.sendall(_READY)
+    start = _receive_start(connection)
+    connection.close()
+    if start is None:
+        os._exit(0)  # the server has ended
+    return _take_over(start, server)
+
+
+def _take_over(start: _Start, server: int) -> Request:
+    """Become what a caller would have started, and return the request.
+
+    Args:
+        start: The start. Its connection and its pipe are closed.
         server: The process id of the server.
     """
+    client = start.client
     try:
         os.setpgid(0, 0)
-        apply_limits(caller)
+        apply_limits(start.caller)
         client.sendall(ACCEPTED + b"\n")
         if client.recv(1) != GO:
             os._exit(1)
@@ -460,10 +499,48 @@ def _take_over(
         os._exit(1)
     except OSError:
         os._exit(1)
-    os.write(writing, b"1")
-    os.close(writing)
+    os.write(start.report, b"1")
+    os.close(start.report)
     client.close()
-    take_over(request, server)
+    take_over(start.request, server)
+    return start.request
+
+
+# --- between the server and the standby -----------------------------------------------------------
+
+
+def _send_start(connection: socket.socket, start: _Start) -> None:
+    """Send a start to the standby.
+
+    Raises:
+        OSError: The standby has ended, or does not read.
+    """
+    request = start.request
+    data = marshal.dumps(
+        (tuple(start.caller), request.arguments, request.argv, request.environment)
+    )
+    passed = [start.client.fileno(), start.report, *request.descriptors]
+    socket.send_fds(connection, [len(data).to_bytes(_SIZE_BYTES, "big")], passed)
+    connection.sendall(data)
+
+
+def _receive_start(connection: socket.socket) -> _Start | None:
+    """Return the start that the server sends; ``None`` if the server ends before."""
+    data, descriptors, _flags, _address = socket.recv_fds(connection, _SIZE_BYTES, _PASSED)
+    left = int.from_bytes(data, "big")
+    parts = []
+    while left and (part := connection.recv(min(left, 1 << 16))):
+        parts.append(part)
+        left -= len(part)
+    if left or len(descriptors) != _PASSED:
+        return None
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    facts, arguments, argv, environment = marshal.loads(b"".join(parts))
+    client = socket.socket(fileno=descriptors[0])
+    client.settimeout(REQUEST_TIMEOUT)
+    request = Request(arguments, argv, environment, descriptors[2:])
+    return _Start(request, Caller(*facts), client, descriptors[1])
 
 
 def _refuse(client: socket.socket, reason: CallerRefused) -> None:

@@ -11,14 +11,37 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from hilum import inotify
 
-Stamp = tuple[object, ...]
+
+class FileStamp(NamedTuple):
+    """The state of a file: its time of modification in nanoseconds, its size and its inode."""
+
+    modified: int
+    size: int
+    inode: int
+
+
+class FolderStamp(NamedTuple):
+    """The state of a folder.
+
+    Attributes:
+        modified: The time of modification, in nanoseconds.
+        inode: The inode.
+        names: What the folder contains, except for bytecode; nothing for a folder with the metadata
+            of a distribution, whose other parts show each change.
+    """
+
+    modified: int
+    inode: int
+    names: tuple[str, ...] = ()
+
+
+Stamp = FileStamp | FolderStamp
 Stamps = dict[str, Stamp | None]
 _METADATA = ".dist-info"
-# The first parts of the stamps of folders; those of files begin with a time.
-_FOLDER = "folder"
 _CHANGES = (
     inotify.MODIFY
     | inotify.ATTRIB
@@ -30,7 +53,6 @@ _CHANGES = (
     | inotify.DELETE_SELF
     | inotify.MOVE_SELF
 )
-_FOLDER_OF_METADATA = "metadata"
 
 
 def read_stamps() -> Stamps:
@@ -74,8 +96,7 @@ def find_newer(stamps: Stamps, started: float) -> str:
         started: Seconds since the epoch.
     """
     for path, stamp in stamps.items():
-        time = stamp[0] if stamp else 0
-        if isinstance(time, int) and time > started * 1e9:
+        if isinstance(stamp, FileStamp) and stamp.modified > started * 1e9:
             return path
     return ""
 
@@ -141,32 +162,42 @@ def _has_changed(path: str, stamp: Stamp | None) -> bool:
         found = os.stat(path)
     except OSError:
         return stamp is not None
-    if stamp is not None and stamp[:2] == (_FOLDER, found.st_mtime_ns):
+    if not _is_listed(path, found):
+        return _make_stamp(found) != stamp
+    if not isinstance(stamp, FolderStamp):
+        return True
+    if found.st_mtime_ns == stamp.modified:
         # Nothing was added or removed, so the folder need not be listed.
         return False
-    if stat.S_ISDIR(found.st_mode) and not path.endswith(_METADATA):
-        now = _read_stamp(path)
-        # The time also changes with the folder for bytecode.
-        return now is None or stamp is None or now[2:] != stamp[2:]
-    return _make_stamp(found) != stamp
+    # The time also changes with the folder for bytecode.
+    now = _read_stamp(path)
+    return not isinstance(now, FolderStamp) or now.names != stamp.names
 
 
 def _read_stamp(path: str) -> Stamp | None:
+    """Return the stamp of a path; ``None`` if it does not exist or cannot be read."""
     try:
         found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode) and not path.endswith(_METADATA):
-            return (_FOLDER, found.st_mtime_ns, *_list_folder(path))
+        stamp = _make_stamp(found)
+        if _is_listed(path, found):
+            return FolderStamp(stamp.modified, stamp.inode, _list_folder(path))
     except OSError:
         return None
-    return _make_stamp(found)
+    return stamp
+
+
+def _is_listed(path: str, found: os.stat_result) -> bool:
+    """Return whether a path is a folder whose entries matter."""
+    return stat.S_ISDIR(found.st_mode) and not path.endswith(_METADATA)
 
 
 def _make_stamp(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file, or of a folder that is not listed."""
     if stat.S_ISDIR(found.st_mode):
-        return _FOLDER_OF_METADATA, found.st_mtime_ns, found.st_ino
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return FolderStamp(found.st_mtime_ns, found.st_ino)
+    return FileStamp(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _list_folder(path: str) -> list[str]:
+def _list_folder(path: str) -> tuple[str, ...]:
     """Return what a folder contains, except for bytecode, which appears with a first import."""
-    return sorted(name for name in os.listdir(path) if name != "__pycache__")
+    return tuple(sorted(name for name in os.listdir(path) if name != "__pycache__"))

@@ -17,18 +17,16 @@ from pathlib import Path
 import attrs
 from hilum import config_folder, data_folder
 
-from hilum_guard.file_names import is_below, resolve_all, resolve_listed, select_unlinked
-from hilum_guard.secrets.existing_paths import ExistingPaths
-from hilum_guard.secrets.secret_paths import SecretFiles, list_secret_paths
+from hilum_guard.file_names import is_below, resolve_listed, select_unlinked
+from hilum_guard.secrets.hidden_paths import HiddenPaths
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
 
 MASKED_FILES = ("config.worktree",)
 """Files in a Git folder that the sandbox may mask with an empty file."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
-# All sessions in this process share these finders, because they cache unchanged folders.
-_SECRET_FILES = SecretFiles()
-_EXISTING_PATHS = ExistingPaths()
+# All sessions in this process share this finder, because it caches unchanged folders.
+_HIDDEN_PATHS = HiddenPaths()
 # The user's shells, Git and the desktop read or execute these files later, outside any sandbox.
 _START_FILES = tuple(
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
@@ -166,11 +164,8 @@ def find_hidden(shown: Collection[str] = (), homes: Sequence[str] | None = None)
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
-    paths = _EXISTING_PATHS.find(list_secret_paths(tuple(homes), tuple(configs)))
-    for home in homes:
-        paths += _SECRET_FILES.of_home(home)
-    paths += _EXISTING_PATHS.find((str(config_folder()), str(data_folder())))
-    for path in dict.fromkeys(resolve_all(paths)):
+    others = (str(config_folder()), str(data_folder()))
+    for path in _HIDDEN_PATHS.find(tuple(homes), tuple(configs), others):
         if path not in shown:
             yield path
 

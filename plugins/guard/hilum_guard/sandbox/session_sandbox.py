@@ -184,6 +184,10 @@ class Sandbox:
 
     async def enforced(self) -> Enforcement:
         """Return what is enforced for this session's commands."""
+        # Each command asks, and to acquire a lock takes a turn of the event loop.
+        known = self._enforced
+        if known is not None and not self._is_outdated():
+            return known
         async with self._lock:
             if self._enforced is None or self._is_outdated():
                 if self.settings.sandbox == "off":
@@ -255,7 +259,9 @@ class Sandbox:
         for name, folder in CACHES.items():
             # A cache location that the user or a plugin has set is kept.
             env.setdefault(name, f"{caches}/{folder}")
-        # Of several commands that start at once, most share the permissions that were found for one.
+        if self.watch.alive() > 1:
+            # Commands that start at the same time ask now, and share the same permissions.
+            await trio.lowlevel.checkpoint()
         prepared = await self._preparing.run(
             (command.read_only, BACKGROUND in env, enforced, extra),
             partial(self._prepare, clean, enforced, extra),

@@ -68,10 +68,17 @@ class SharedWork(Generic[Result]):
             return work()
 
         try:
-            async with self._lock:
+            try:
+                # To wait for a lock takes a turn of the event loop, even if it is free.
+                self._lock.acquire_nowait()
+            except trio.WouldBlock:
+                await self._lock.acquire()
+            try:
                 result = await self._turns.run(begin)
-                this.results.append(result)
-                return result
+            finally:
+                self._lock.release()
+            this.results.append(result)
+            return result
         finally:
             self._forget(key, this)  # cancelled before the work began
             this.ended.set()

@@ -246,7 +246,8 @@ class SparePool:
                 demand.last_used = trio.current_time()
         self._run = run
         # Without commands, there is nothing to build.
-        if self._demands:
+        now = trio.current_time()
+        if any(_is_wanted(kind, demand, now) for kind, demand in self._demands.items()):
             self._delay_building(REQUEST_DELAY_SECONDS)
 
     # --- building ---------------------------------------------------------------------------------
@@ -298,11 +299,7 @@ class SparePool:
             return None
         total = sum(len(demand.idle) for demand in self._demands.values())
         for kind, demand in reversed(self._demands.items()):
-            # hilum's own programs may run once only; the model's commands, which the shell opens with
-            # `hold`, are rarely alone.
-            is_expected = demand.total > 1 or kind.streams.hold
-            is_recent = now < demand.last_used + IDLE_SECONDS
-            if not is_expected or not is_recent or len(demand.idle) >= demand.batch:
+            if not _is_wanted(kind, demand, now):
                 continue
             if total < self._limit:
                 return kind
@@ -354,6 +351,21 @@ class SparePool:
         pause = min(PAUSE_SECONDS * 2**self._failures, MAX_PAUSE_SECONDS)
         self._failures += 1
         self._paused_until = trio.current_time() + pause
+
+
+def _is_wanted(kind: Kind, demand: _Demand, now: float) -> bool:
+    """Return whether another spare of a kind should be built.
+
+    Args:
+        kind: The kind.
+        demand: The demand for it.
+        now: The time on trio's clock.
+    """
+    # hilum's own programs may run once only; the model's commands, which the shell opens with
+    # `hold`, are rarely alone.
+    is_expected = demand.total > 1 or kind.streams.hold
+    is_recent = now < demand.last_used + IDLE_SECONDS
+    return is_expected and is_recent and len(demand.idle) < demand.batch
 
 
 def find_limit(wanted: int, processes: int) -> int:

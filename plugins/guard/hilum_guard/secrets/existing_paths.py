@@ -6,9 +6,7 @@ import functools
 import os
 import time
 
-from hilum_guard.secrets.secret_paths import SETTLED
-
-_Stamp = tuple[int, int, int, int]
+from hilum_guard.secrets.secret_paths import SETTLED, FolderStamp, make_folder_stamp
 
 
 class ExistingPaths:
@@ -20,18 +18,24 @@ class ExistingPaths:
     """
 
     def __init__(self) -> None:
-        self._missing: dict[str, tuple[_Stamp, set[str]]] = {}
+        self._missing: dict[str, tuple[FolderStamp, set[str]]] = {}
 
-    def find(self, paths: tuple[str, ...]) -> list[str]:
+    def find(
+        self, paths: tuple[str, ...], looked: dict[str, FolderStamp | None] | None = None
+    ) -> list[str]:
         """Return the paths that exist, in their order. Blocks.
 
         Args:
             paths: Absolute paths.
+            looked: Receives the folders that were examined, each with its stamp from before; with
+                ``None`` if the folder may change without another stamp. Links that lead nowhere
+                are among them.
         """
         seen: dict[str, set[str] | None] = {}
+        stamps: dict[str, FolderStamp | None] = {} if looked is None else looked
         found: list[tuple[int, str]] = []
         for folder, places in _group_by_folder(paths):
-            missing = self._find_missing(folder, seen)
+            missing = self._find_missing(folder, seen, stamps)
             if missing is None:
                 continue
             for path in places.keys() - missing:
@@ -39,27 +43,41 @@ class ExistingPaths:
                     found.append((places[path], path))
                 elif not os.path.lexists(path):
                     missing.add(path)
+                else:
+                    # The target of the link may appear without a change of this folder.
+                    stamps[path] = None
         return [path for _, path in sorted(found)]
 
-    def _find_missing(self, folder: str, seen: dict[str, set[str] | None]) -> set[str] | None:
+    def _find_missing(
+        self,
+        folder: str,
+        seen: dict[str, set[str] | None],
+        looked: dict[str, FolderStamp | None],
+    ) -> set[str] | None:
         """Return the paths that a folder is known not to contain.
 
         Args:
             folder: The folder.
             seen: What this method has returned for other folders since the search began.
+            looked: Receives the stamps of existing folders.
 
         Returns:
             The paths, to which the caller adds; ``None`` if the folder cannot be reached, so that
             nothing in it can be reached either.
         """
         if folder not in seen:
-            seen[folder] = self._look(folder, seen)
+            seen[folder] = self._look(folder, seen, looked)
         return seen[folder]
 
-    def _look(self, folder: str, seen: dict[str, set[str] | None]) -> set[str] | None:
+    def _look(
+        self,
+        folder: str,
+        seen: dict[str, set[str] | None],
+        looked: dict[str, FolderStamp | None],
+    ) -> set[str] | None:
         # Most folders of the list do not exist, and their parents have not changed.
         parent = _find_folder(folder)
-        above = set[str]() if parent == folder else self._find_missing(parent, seen)
+        above = set[str]() if parent == folder else self._find_missing(parent, seen, looked)
         if above is None or folder in above:
             return None
         now = time.time_ns()
@@ -68,12 +86,17 @@ class ExistingPaths:
         except (OSError, ValueError):  # ValueError: NUL in a path
             if not os.path.lexists(folder):
                 above.add(folder)
+            else:
+                looked[folder] = None
             return None
         # A folder that changed just now may change again without a new change time. A change time
         # in the future is no reason to trust the folder either.
         if now - status.st_ctime_ns <= SETTLED:
+            looked[folder] = None
             return set()
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        stamp = make_folder_stamp(status)
+        # Of two looks, the earlier one counts.
+        looked.setdefault(folder, stamp)
         known = self._missing.get(folder)
         if known is None or known[0] != stamp:
             known = (stamp, set())

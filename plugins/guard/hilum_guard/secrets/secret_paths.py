@@ -143,6 +143,8 @@ SETTLED = 50_000_000
 """Time in nanoseconds within which a folder may change again without a new change time (ctime)."""
 Listed = tuple[tuple[str, ...], tuple[str, ...]]
 """A folder's subfolders, and the files in it whose names matter."""
+FolderStamp = tuple[int, int, int, int]
+"""Identifies a folder with its entries, if its last change is older than ``SETTLED``."""
 
 
 class _Search(NamedTuple):
@@ -168,26 +170,43 @@ class SecretFiles:
         # For each home folder and each folder in it: what it contained, and what of that matters.
         self._in_homes: dict[tuple[str, str], tuple[Listed, Listed]] = {}
 
-    def of_home(self, home: str) -> Iterator[str]:
-        """Yield the files in a home folder's dot-folders that only the user may read. Blocks."""
+    def of_home(
+        self,
+        home: str,
+        looked: dict[str, FolderStamp | None] | None = None,
+        judged: dict[str, bool] | None = None,
+    ) -> Iterator[str]:
+        """Yield the files in a home folder's dot-folders that only the user may read. Blocks.
+
+        Args:
+            home: The home folder.
+            looked: Receives the folders that were examined, as for ``ExistingPaths.find``.
+            judged: Receives the files that were examined, each with whether only the user may read
+                it.
+        """
         waiting = [(home, 0)]
         found = 0
         for _ in range(MAX_FOLDERS):
             if not waiting:
                 return
             folder, depth = waiting.pop()
-            folders, files = self._look_in_home(home, folder)
+            folders, files = self._look_in_home(home, folder, looked)
             for path in files:
-                if _is_private(path):
+                has_secret = is_private(path)
+                if judged is not None:
+                    judged[path] = has_secret
+                if has_secret:
                     found += 1
                     yield path
             if found > MAX_FILES or depth >= MAX_DEPTH:
                 continue
             waiting += [(path, depth + 1) for path in folders]
 
-    def _look_in_home(self, home: str, folder: str) -> Listed:
+    def _look_in_home(
+        self, home: str, folder: str, looked: dict[str, FolderStamp | None] | None
+    ) -> Listed:
         """Return a folder's subfolders to search, and the files in it that may be secret."""
-        listed = self._look(folder)
+        listed = self._look(folder, looked)
         known = self._in_homes.get((home, folder))
         # `_look` returns the same object for a folder that has not changed.
         if known is None or known[0] is not listed:
@@ -216,7 +235,7 @@ class SecretFiles:
         """
         named = self._find_named(root, scanned)
         for path in named:
-            if is_hidden_name(os.path.basename(path)) or _is_private(path):
+            if is_hidden_name(os.path.basename(path)) or is_private(path):
                 yield path
         yield from self._find_links(root, named)
 
@@ -282,14 +301,23 @@ class SecretFiles:
                 if os.path.basename(path) not in SKIPPED:
                     waiting.append(path)
 
-    def _look(self, folder: str) -> Listed:
-        """Return a folder's subfolders, and the files in it whose names matter."""
+    def _look(self, folder: str, looked: dict[str, FolderStamp | None] | None = None) -> Listed:
+        """Return a folder's subfolders, and the files in it whose names matter.
+
+        Args:
+            folder: The folder.
+            looked: Receives the folder, as for ``ExistingPaths.find``.
+        """
+        if looked is not None:
+            looked[folder] = None
         try:
             status = os.stat(folder)
             # A program can set the modification time (mtime), but not the change time (ctime).
             changed = (status.st_ino, status.st_ctime_ns)
             known = self._seen.get(folder)
             if known is not None and known[0] == changed:
+                if looked is not None:
+                    looked[folder] = make_folder_stamp(status)
                 return known[1]
             is_settled = time.time_ns() - status.st_ctime_ns > SETTLED
             listed = _list_folder(folder)
@@ -297,6 +325,8 @@ class SecretFiles:
             return (), ()
         if is_settled:
             self._seen[folder] = (changed, listed)
+            if looked is not None:
+                looked[folder] = make_folder_stamp(status)
         else:
             self._seen.pop(folder, None)
         return listed
@@ -310,7 +340,7 @@ def _list_folder(folder: str) -> Listed:
     Raises:
         OSError: The folder cannot be listed.
     """
-    is_private = "/." in folder
+    is_dot_folder = "/." in folder
     folders: list[str] = []
     files: list[str] = []
     others: list[str] = []
@@ -318,7 +348,7 @@ def _list_folder(folder: str) -> Listed:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif is_private or entry.name.startswith("."):
+            elif is_dot_folder or entry.name.startswith("."):
                 files.append(entry.path)
             else:
                 others.append(entry.name)
@@ -361,7 +391,12 @@ def _read_linked_file(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _is_private(path: str) -> bool:
+def make_folder_stamp(status: os.stat_result) -> FolderStamp:
+    """Return the stamp of a folder with this status."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_private(path: str) -> bool:
     """Return whether a path is a non-empty regular file that only its owner may read."""
     try:
         status = os.lstat(path)

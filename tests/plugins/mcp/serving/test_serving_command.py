@@ -18,7 +18,7 @@ from hilum_mcp import serve_command
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-pytestmark = pytest.mark.slow(cases=6, of="file")
+pytestmark = pytest.mark.slow(cases=4, of="file")
 
 PROGRAM = [
     sys.executable,

@@ -16,9 +16,9 @@ SIZES = {"phone": (390, 844), "tablet": (1024, 768), "wide": (1920, 1080)}
 SCREENSHOTS = os.environ.get("HILUM_SCREENSHOTS", "")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """Return a browser that the tests of a module share."""
+    """Return a browser that the tests of this folder share: each page has a context of its own."""
     library = pytest.importorskip("playwright.sync_api", reason=MISSING)
     if not CHROMIUM.exists():
         pytest.skip(MISSING)

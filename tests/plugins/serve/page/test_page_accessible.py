@@ -289,7 +289,7 @@ STATES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(cases=6)
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("size", list(SIZES))
@@ -317,6 +317,7 @@ def is_hit(page, selector):
     }""")
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("size", list(SIZES))
 @pytest.mark.parametrize("state", [open_approval, open_approval_of_a_change, open_plan])
 def test_the_buttons_of_the_bar_are_visible_without_scrolling(server, open_session, state, size):
@@ -327,6 +328,7 @@ def test_the_buttons_of_the_bar_are_visible_without_scrolling(server, open_sessi
     assert title["width"] > 200, "the counter leaves too little space for the title"
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("size", list(SIZES))
 def test_a_message_does_not_cover_the_input(server, open_session, size):
     page = open_messages(server, lambda **options: open_session(size, **options))

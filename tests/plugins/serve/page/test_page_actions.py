@@ -12,7 +12,7 @@ from .conftest import SIZES, keep_screenshot, wait_until
 from .fake_server import LOST, main_agent
 from .samples import DIFF, TODO, answer, approval, card, every_state, prompt, result, started
 
-pytestmark = pytest.mark.slow(cases=12, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 32).decode()
 RUNNING = {"running": True, "agents": [main_agent(running=True, state="running")]}
@@ -670,7 +670,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(("size", "language", "theme"), CASES)
 def test_the_page_fits_and_has_no_serious_finding(server, open_session, axe, size, language, theme):
     server.entries = every_state()

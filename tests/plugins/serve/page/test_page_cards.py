@@ -7,7 +7,7 @@ import pytest
 from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, answer, approval, card, every_state, prompt, result, started
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 
 def card_of(page, identity):

@@ -239,7 +239,7 @@ AGENT_STATES = [
 ]
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @each_size_and_language
 def test_each_state_of_a_sub_agent_is_named_and_marked(server, open_session, size, language):
     server.entries = [prompt(0, "Go"), card(1, "task", {"description": "Explore it"}, "running")]
@@ -281,7 +281,7 @@ def show_panel(page, size):
     page.locator(".panel").wait_for()
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @each_size_and_language
 def test_the_plan_shows_each_state_and_the_calls_of_a_step(server, open_session, size, language):
     server.entries = [
@@ -336,7 +336,7 @@ def test_the_plan_shows_each_state_and_the_calls_of_a_step(server, open_session,
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @each_size_and_language
 def test_the_end_of_a_run_says_what_is_left_of_the_plan(server, open_session, size, language):
     server.state["agents"][0]["running"] = True

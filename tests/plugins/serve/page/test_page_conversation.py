@@ -7,7 +7,7 @@ import pytest
 from .conftest import keep_screenshot, wait_until
 from .samples import MARKDOWN, answer, approval, card, entry, prompt, result, started
 
-pytestmark = pytest.mark.slow(cases=7, of="file")
+pytestmark = pytest.mark.slow(cases=5, of="file")
 
 HOSTILE = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'

@@ -8,7 +8,7 @@ from .conftest import keep_screenshot, wait_until
 from .fake_server import RULES, main_agent
 from .samples import DIFF, answer, approval, card, prompt, started
 
-pytestmark = pytest.mark.slow(cases=12, of="file")
+pytestmark = pytest.mark.slow(cases=6, of="file")
 
 QUESTION = {
     "kind": "question",
@@ -617,7 +617,7 @@ LONG_DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,60 +1,60 @@\n" + "".join(
 )
 
 
-@pytest.mark.slow(cases=4)
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("text", [DIFF, LONG_DIFF, "make\n" * 200], ids=["edit", "long", "command"])
 @pytest.mark.parametrize("size", [(1280, 800), (1280, 657), (390, 667)], ids=str)
 def test_only_the_text_of_a_call_scrolls(server, open_session, size, text):

@@ -6,7 +6,7 @@ from .conftest import keep_screenshot, wait_until
 from .fake_server import main_agent
 from .samples import answer, card, prompt
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 RUNNING = [main_agent(running=True, state="running")]
 NOBODY = {"input": 0, "cached": 0, "output": 0, "cost": None}

@@ -6,7 +6,7 @@ from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, answer, card, prompt, result, started
 from .test_page_conversation import HOSTILE
 
-pytestmark = pytest.mark.slow(cases=6, of="file")
+pytestmark = pytest.mark.slow(cases=4, of="file")
 
 MARKED = """name => [...(CSS.highlights.get(name) ?? [])].map(range => range.toString())"""
 IN_VIEW = """() => {

@@ -6,7 +6,7 @@ from .conftest import wait_until
 from .samples import TODO, approval, card, prompt, result
 from .test_page_decisions import ask
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 FOCUS = """() => { const e = document.activeElement;
     return e === document.body || e === null ? 'body' : (e.className || e.tagName).split(' ')[0]; }"""

@@ -13,7 +13,7 @@ from served import serving
 
 from .conftest import keep_screenshot, wait_until
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -7,7 +7,7 @@ from .fake_server import main_agent
 from .samples import answer, card, entry, prompt, started
 from .test_page_keyboard import focused
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 RUNNING = {"running": True, "agents": [main_agent(running=True, state="running")]}
 IDLE = {"running": False, "agents": [main_agent()]}

@@ -63,6 +63,7 @@ def test_the_address_of_share_opens_the_session(terminal, open_page):
     assert "token" not in page.url
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("size", ["phone", "tablet"])
 @pytest.mark.parametrize("how", ["stop", "leave"])
 def test_the_page_says_that_sharing_has_ended(terminal, open_page, size, how):

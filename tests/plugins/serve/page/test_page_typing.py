@@ -8,7 +8,7 @@ from .conftest import wait_until
 from .samples import approval, card, prompt
 from .test_page_decisions import PLAN, QUESTION, ask
 
-pytestmark = pytest.mark.slow(cases=5, of="file")
+pytestmark = pytest.mark.slow(cases=3, of="file")
 
 # Every letter that is a command, and digits that choose options.
 TYPED = "as an example, never again: 1 or 2 pages max; a plan, axes, gnomes. "

@@ -1,0 +1,114 @@
+"""Find the paths with secrets in the user's home folders, again only if something may have changed.
+
+Each command needs the list. To look for hundreds of names and to resolve what is found takes several
+times as long as to see that the folders are as they were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hilum_guard.file_names import is_below, resolve_all
+from hilum_guard.secrets.existing_paths import ExistingPaths
+from hilum_guard.secrets.secret_paths import (
+    FolderStamp,
+    SecretFiles,
+    is_private,
+    list_secret_paths,
+    make_folder_stamp,
+)
+
+
+class _Found(NamedTuple):
+    """The result of a search, with what it depends on.
+
+    Attributes:
+        paths: The paths that were found.
+        folders: The folders that were examined, with their stamps.
+        existing: The listed paths that exist.
+        files: The files whose mode decides, each with whether it marks the file as secret.
+    """
+
+    paths: tuple[str, ...]
+    folders: tuple[tuple[str, FolderStamp], ...]
+    existing: tuple[str, ...]
+    files: tuple[tuple[str, bool], ...]
+
+    def is_current(self) -> bool:
+        """Return whether another search would find the same. Blocks."""
+        try:
+            for folder, stamp in self.folders:
+                if make_folder_stamp(os.stat(folder)) != stamp:
+                    return False
+        except OSError:
+            return False
+        if any(is_private(path) != was_private for path, was_private in self.files):
+            return False
+        return all(map(os.path.exists, self.existing))
+
+
+class HiddenPaths:
+    """A finder of existing paths with secrets; threads may use it at the same time.
+
+    The list of names is ``list_secret_paths``. In addition, files are found by their mode.
+    """
+
+    def __init__(self) -> None:
+        self._files = SecretFiles()
+        self._existing = ExistingPaths()
+        self._known: dict[object, _Found] = {}
+
+    def find(
+        self, homes: tuple[str, ...], configs: tuple[str, ...], others: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return the existing paths with secrets, without links. Blocks.
+
+        Args:
+            homes: The home folders, without links.
+            configs: The folders of configurations.
+            others: Further absolute paths.
+        """
+        key = (homes, configs, others)
+        known = self._known.get(key)
+        if known is not None and known.is_current():
+            return known.paths
+        looked: dict[str, FolderStamp | None] = {}
+        judged: dict[str, bool] = {}
+        paths = self._existing.find(list_secret_paths(homes, configs), looked)
+        existing = [*paths]
+        for home in homes:
+            paths += self._files.of_home(home, looked, judged)
+        other_paths = self._existing.find(others, looked)
+        existing += other_paths
+        paths += other_paths
+        resolved = tuple(dict.fromkeys(resolve_all(paths)))
+        folders = tuple(_select_relevant(looked, homes, configs, others))
+        # Where a link leads may change without a change of these folders.
+        has_links = resolved != tuple(dict.fromkeys(paths))
+        if has_links or None in dict(folders).values():
+            self._known.pop(key, None)
+        else:
+            stamps = tuple((folder, stamp) for folder, stamp in folders if stamp is not None)
+            self._known[key] = _Found(resolved, stamps, tuple(existing), tuple(judged.items()))
+        return resolved
+
+
+def _select_relevant(
+    looked: dict[str, FolderStamp | None],
+    homes: tuple[str, ...],
+    configs: tuple[str, ...],
+    others: tuple[str, ...],
+) -> Iterator[tuple[str, FolderStamp | None]]:
+    """Yield the folders, except those that only lead to a home folder, in which much changes.
+
+    The caller has just resolved the home folders, so nothing above them leads elsewhere.
+    """
+    elsewhere = [path for path in (*configs, *others) if not is_below(path, homes)]
+    for folder, stamp in looked.items():
+        leads_home = any(is_below(home, [folder]) for home in homes)
+        is_in_home = folder in homes or is_below(folder, homes)
+        leads_elsewhere = any(path == folder or is_below(path, [folder]) for path in elsewhere)
+        if is_in_home or leads_elsewhere or not leads_home:
+            yield folder, stamp
