@@ -155,6 +155,10 @@ def _find_limit(text: str, readings: Sequence[_Reading], constraints: Sequence[C
     enforced = [reading for reading in readings if reading.parts]
     doubts = [doubt for reading in enforced for doubt in reading.find_doubts()]
     omitted = [part for reading in enforced for part in reading.omitted]
+    # A remark in another language may say anything.
+    has_remark = bool(doubts) or len(enforced) < len(readings)
+    if has_remark and any(reading.sentence.is_translated for reading in enforced):
+        return "the rest of the same rule is in a language of which hilum knows few words"
     # "Do not deploy, push except on Fridays, or release": the condition may belong to all.
     is_bounded = any(map(SCOPED_CONDITIONS.search, omitted))
     if is_bounded or not _are_harmless(readings) or not all(map(is_harmless, doubts)):

@@ -34,6 +34,8 @@ class Sentence:
         labels: The words before a colon that say what the sentence is about.
         scopes: Where the sentence says that it holds: "in reviews", "python".
         omitted: What a list in parentheses contains and is not understood.
+        is_translated: Whether the rule is in a language of which hilum knows only the words of
+            the forms, so that it cannot read a remark.
     """
 
     tokens: tuple[Token, ...]
@@ -42,6 +44,7 @@ class Sentence:
     labels: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
+    is_translated: bool = False
 
 
 def split_rule(rule: str) -> list[Sentence] | str:
@@ -91,9 +94,13 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
     text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
-    text = translate(" ".join(text.replace("’", "'").lower().split()))
-    text = replace("text", text)
-    return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
+    original = " ".join(text.replace("’", "'").lower().split())
+    translated = translate(original)
+    parts = _ENDS.split(replace("text", translated))
+    sentences = [_read(part, names) for part in parts if part.strip(" .!。！,，;；")]
+    if translated == original:
+        return sentences
+    return [attrs.evolve(sentence, is_translated=True) for sentence in sentences]
 
 
 _TYPE = r"(?:feat|fix|docs|style|refactor|perf|tests?|build|ci|chore|revert)"

@@ -192,6 +192,32 @@ def test_a_limit_that_is_added_in_chinese_is_never_lost(limit: str) -> None:
     assert enforced == []
 
 
+# A sentence in each language that is translated, and limits that no table knows.
+TRANSLATED = {
+    "Nunca editar `gen/`": ("salvo si lo pido", "en las revisiones", "si es posible"),
+    "Niemals `gen/` bearbeiten": ("außer freitags", "es sei denn, ich frage", "nach Möglichkeit"),
+    "Ne jamais modifier `gen/`": ("sauf si je le demande", "pendant les revues"),
+    "Никогда не редактируй `gen/`": ("если я не попрошу", "по возможности"),
+    "`gen/`를 수정하지 마세요": ("리뷰 중", "금요일 제외", "가능하면"),
+    "`gen/`を編集しないこと": ("レビュー中", "金曜日を除く", "可能なら"),
+}
+
+
+@pytest.mark.parametrize("sentence", TRANSLATED)
+def test_a_remark_in_another_language_makes_a_rule_advice(sentence: str) -> None:
+    assert compile_any(sentence) is not None
+    for limit in TRANSLATED[sentence]:
+        for variant in (
+            f"{sentence} {limit}",
+            f"{sentence}, {limit}",
+            f"{sentence} ({limit})",
+            f"{sentence} - {limit}",
+            f"{sentence}. {limit}.",
+            f"{limit}, {sentence}",
+        ):
+            assert compile_any(variant) is None, variant
+
+
 def test_the_examples_are_those_of_the_tests_and_documents() -> None:
     assert len(examples()) > 500
     assert {"Never edit files in `migrations/`.", "Only pnpm is supported."} <= {*examples()}

@@ -370,7 +370,6 @@ ENFORCED = {
     # other languages
     "Niemals `npm` verwenden.": "denies the command `npm`",
     "`dist/` nicht bearbeiten.": "denies writing dist by hand",
-    "Kein `--no-verify` — pre-commit Hooks nicht überspringen": "denies the command `--no-verify` or `git commit -n`",
     "No editar archivos en `types/` ni `hooks/`.": "denies writing types, hooks",
     "Nunca hacer push a `main` sin permiso.": "asks before the command `git push` or `git send-pack` or",
     "Não editar `dist/`.": "denies writing dist by hand",
