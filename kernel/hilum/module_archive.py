@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import stat
 import sys
 import time
 import zlib
@@ -33,8 +34,13 @@ MAX_MISSING_TEXTS = 50
 _MAX_ARCHIVES = 6  # a command has one for each value of sys.path, which tests and scripts change
 _SUFFIX = ".modules"
 _UNFINISHED_NS = 60_000_000_000  # age from which nobody is still writing a file
-_HEADER = b"hilum modules 2\n"
-_NUMBER_BYTES = 8
+_HEADER = b"hilum modules 3\n"
+# At the end of an archive: the checksum of the index, and its place.
+_CHECKSUM_BYTES = 4
+_PLACE_BYTES = 8
+_END_BYTES = _PLACE_BYTES + _CHECKSUM_BYTES
+# What reading a damaged file may raise.
+_DAMAGE = (OSError, EOFError, TypeError, ValueError, MemoryError, SystemError, RecursionError)
 # The header of a .pyc file: magic number, flags, and time of modification and size of the source
 # (PEP 552). Flags other than 0 mean that the file is compared with the source in another way.
 _PYC_HEADER = 16
@@ -59,10 +65,14 @@ class _ArchiveLoader(SourceFileLoader):
         """Return the code of the module."""
         try:
             # A mapped file would stay in memory: 13 MB for as long as the program runs.
-            code: CodeType = marshal.loads(os.pread(self._archive, self._size, self._start))
-        except (OSError, EOFError, TypeError, ValueError):  # the archive is damaged
-            return super().get_code(fullname)
-        return code
+            code = marshal.loads(os.pread(self._archive, self._size, self._start))
+        except _DAMAGE:
+            code = None
+        # Text in a damaged archive may be another object.
+        return code if type(code) is _CODE_TYPE else super().get_code(fullname)
+
+
+_CODE_TYPE: type[CodeType] = type(_ArchiveLoader.get_code.__code__)
 
 
 class ArchiveFinder:
@@ -79,18 +89,25 @@ class ArchiveFinder:
     """
 
     def __init__(self, archive: int) -> None:
-        end = os.fstat(archive).st_size - _NUMBER_BYTES
-        if end < 0 or os.pread(archive, len(_HEADER), 0) != _HEADER:
+        status = os.fstat(archive)
+        end = status.st_size - _END_BYTES
+        if not stat.S_ISREG(status.st_mode) or end < 0:
             raise ValueError
-        index = int.from_bytes(os.pread(archive, _NUMBER_BYTES, end), "big")
-        if not 0 < index < end:
+        if os.pread(archive, len(_HEADER), 0) != _HEADER:
+            raise ValueError
+        last = os.pread(archive, _END_BYTES, end)
+        place = int.from_bytes(last[_CHECKSUM_BYTES:], "big")
+        if not 0 < place < end:
+            raise ValueError
+        index = os.pread(archive, end - place, place)
+        # Without it, a damaged index could contain any objects, and crash Python.
+        if zlib.crc32(index) != int.from_bytes(last[:_CHECKSUM_BYTES], "big"):
             raise ValueError
         self._path: list[str]
         self._entries: dict[str, _Entry]
         self.compiled: bytes
         folders: dict[str, int]
-        parts = marshal.loads(os.pread(archive, end - index, index))
-        self._path, folders, self._entries, self.compiled = parts
+        self._path, folders, self._entries, self.compiled = marshal.loads(index)
         self._archive = archive
         if self._path != sys.path:
             raise ValueError
@@ -184,7 +201,10 @@ def use_archive(command: str, *, save: bool = True) -> None:
     # Its modules are in the archive.
     from hilum.compile_cache import CompileCache
 
-    _compile_cache = CompileCache(finder.compiled if finder is not None else b"")
+    try:
+        _compile_cache = CompileCache(finder.compiled if finder is not None else b"")
+    except _DAMAGE:  # another version of hilum has written it
+        _compile_cache = CompileCache()
     if finder is not None:
         finder.compiled = b""
     _compile_cache.install()
@@ -193,12 +213,13 @@ def use_archive(command: str, *, save: bool = True) -> None:
 def _open_archive(path: str) -> ArchiveFinder | None:
     """Return the finder of an archive; None if there is no valid one."""
     try:
-        archive = os.open(path, os.O_RDONLY)
+        # A pipe in its place must not keep the start waiting.
+        archive = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         return ArchiveFinder(archive)
-    except (OSError, EOFError, TypeError, ValueError):
+    except _DAMAGE:
         os.close(archive)
         return None
 
@@ -230,6 +251,9 @@ def save_archive() -> None:
     try:
         with open(new, "xb") as file:
             file.write(_make_archive(modules, _compile_cache.dump()))
+            file.flush()
+            # After a power failure, the file could have its name, but not its content.
+            os.fsync(file.fileno())
         os.replace(new, path)
         _remove_old(os.path.dirname(path))
     except (OSError, ValueError):
@@ -274,7 +298,9 @@ def _make_archive(modules: dict[str, ModuleSpec], compiled: bytes) -> bytes:
         parts.append(bytecode)
         size = end
     index = marshal.dumps((sys.path, folders, entries, compiled))
-    return b"".join((*parts, index, size.to_bytes(_NUMBER_BYTES, "big")))
+    place = size.to_bytes(_PLACE_BYTES, "big")
+    checksum = zlib.crc32(index).to_bytes(_CHECKSUM_BYTES, "big")
+    return b"".join((*parts, index, checksum, place))
 
 
 def _read_bytecode(cached: str, stamp: bytes) -> bytes:

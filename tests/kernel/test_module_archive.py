@@ -1,9 +1,11 @@
 """An archive of modules gives what Python would have imported, only faster."""
 
 import json
+import marshal
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -159,20 +161,84 @@ def test_a_new_package_in_the_place_of_a_module_takes_precedence(modules: Module
     assert modules.run()["inner"][:2] == [False, 4]
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "index", "bytecode"])
-def test_a_damaged_archive_is_no_obstacle(modules: Modules, damage: str):
+END = 12  # bytes: the checksum of the index, and its place
+
+
+def seal(content: bytes, index: bytes) -> bytes:
+    """Return an archive whose checksum is right."""
+    checksum = zlib.crc32(index).to_bytes(4, "big")
+    return content + index + checksum + len(content).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "empty",
+        "short",
+        "header",
+        "version",
+        "index",
+        "one byte",
+        "place",
+        "bytecode",
+        "other objects",
+    ],
+)
+def test_a_damaged_archive_is_no_obstacle_and_is_replaced(modules: Modules, damage: str):
     modules.run()
     data = bytearray(modules.archive.read_bytes())
-    index = int.from_bytes(data[-8:], "big")
-    if damage == "empty":
-        data = bytearray()
-    elif damage == "short":
-        del data[len(data) // 2 :]
-    elif damage == "index":
-        data[index : index + 1000] = bytes(1000)
-    else:
-        data[16:index] = bytes(index - 16)
+    place = int.from_bytes(data[-8:], "big")
+    match damage:
+        case "empty":
+            data = bytearray()
+        case "short":
+            del data[len(data) // 2 :]
+        case "header":
+            data = bytearray(len(data))
+        case "version":
+            data[:16] = b"hilum modules 2\n"
+        case "index":
+            data[place : place + 1000] = bytes(1000)
+        case "one byte":
+            data[place + 2000] ^= 1
+        case "place":
+            data[-8:] = (len(data) - END - 5).to_bytes(8, "big")
+        case "bytecode":
+            data[16:place] = bytes(place - 16)
+        case "other objects":
+            data[16:place] = (marshal.dumps(7) * place)[: place - 16]
     modules.archive.write_bytes(data)
+    assert modules.run()["inner"][1] == 1
+    if damage not in ("bytecode", "other objects"):
+        assert is_archived(modules.run(), "inner")
+
+
+def test_texts_of_another_version_are_no_obstacle(modules: Modules):
+    modules.run()
+    data = modules.archive.read_bytes()
+    place = int.from_bytes(data[-8:], "big")
+    parts = list(marshal.loads(data[place:-END]))
+    for compiled in (b"garbage", b"", marshal.dumps(1), marshal.dumps(({}, {}, {})), b"\x00" * 9):
+        parts[3] = compiled
+        modules.archive.write_bytes(seal(data[:place], marshal.dumps(tuple(parts))))
+        assert modules.run()["inner"][1] == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+def test_something_else_in_the_place_of_an_archive_is_no_obstacle(modules: Modules, kind: str):
+    if kind == "folder":
+        modules.archive.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(modules.archive)
+    else:
+        modules.archive.symlink_to("missing")
+    assert modules.run()["inner"][1] == 1
+    assert modules.run()["inner"][1] == 1
+
+
+def test_an_archive_that_must_not_be_read_is_no_obstacle(modules: Modules):
+    modules.run()
+    modules.archive.chmod(0)
     assert modules.run()["inner"][1] == 1
 
 

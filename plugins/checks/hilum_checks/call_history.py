@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import FileAccess, is_tracked
 
-from hilum_checks import call_steps, command_matcher
+from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
@@ -84,7 +84,7 @@ class CallHistory:
         formatted = {
             access
             for command in facts.commands
-            if call_steps.is_formatter(command)
+            if task_kinds.is_formatter(command)
             for access in command.effects.files
         }
         for place, access in call_steps.find_writes(facts):
@@ -179,7 +179,7 @@ class CallHistory:
 
         Two formatters would otherwise make each other necessary for ever.
         """
-        return self._last_edit if call_steps.is_formatter(command) else self.last_write
+        return self._last_edit if task_kinds.is_formatter(command) else self.last_write
 
     def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
@@ -224,12 +224,12 @@ class CallHistory:
         if changed is None:
             writes += [each for each in call_steps.find_unseen(facts) if each < place]
         formatting = {
-            2 * index for index, each in enumerate(facts.commands) if call_steps.is_formatter(each)
+            2 * index for index, each in enumerate(facts.commands) if task_kinds.is_formatter(each)
         }
         last = max(writes, default=-1)
         last_edit = max((each for each in writes if each not in formatting), default=-1)
         done = [
-            (each, last_edit if call_steps.is_formatter(earlier) else last)
+            (each, last_edit if task_kinds.is_formatter(earlier) else last)
             for each, earlier in call_steps.find_proven(facts, command)
             if command is not None
             and each < place
@@ -274,7 +274,7 @@ class CallHistory:
         last, command = self._find_last(constraint.needed, root)
         if changed is None:
             return (self._find_last_write(command) if command else self.last_write) > last
-        formats = command is None or not call_steps.is_formatter(command)
+        formats = command is None or not task_kinds.is_formatter(command)
         newer = self._list_newer(last, formats=formats)
         return any(_covers(matcher, changed, access) for access in newer)
 

@@ -19,46 +19,13 @@ from hilum_checks import command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import Commands
+from hilum_checks.task_kinds import checks_only, does_its_work, is_formatter
 
-# Options with which a program does not do its work.
-_IDLE = re.compile(r"--help|-h|--version|-V|--dry-run|--collect-only|--co")
-# The same for single programs; elsewhere, `-n` is often a number.
-_IDLE_SHELL = re.compile(r"-n|--help|--version")
-_IDLE_OF = {
-    **dict.fromkeys("sh bash dash zsh ksh".split(), _IDLE_SHELL),
-    "cargo": re.compile(rf"{_IDLE.pattern}|--no-run|--list"),
-    # `-V` lists what happens, and does it.
-    "ctest": re.compile(r"--help.*|-h|--version|-N|--show-only.*|--print-labels"),
-    "git": re.compile(r"--help|-h|--version|--dry-run|-n"),
-    "go": re.compile(rf"{_IDLE.pattern}|-n|-list(?:=.*)?"),
-    "gradle": re.compile(rf"{_IDLE.pattern}|-m"),
-    "jest": re.compile(rf"{_IDLE.pattern}|--listTests"),
-    "just": re.compile(rf"{_IDLE.pattern}|-n|-l|--list|-s|--show|--summary|--evaluate"),
-    "ninja": re.compile(rf"{_IDLE.pattern}|-n|-t"),
-    "pytest": re.compile(
-        rf"{_IDLE.pattern}|--collectonly|--fixtures|--markers|--setup-(?:plan|only)"
-    ),
-    "rake": re.compile(rf"{_IDLE.pattern}|-n|-T|--tasks|-P|-D"),
-    "rsync": re.compile(rf"{_IDLE.pattern}|-n"),
-    "scons": re.compile(rf"{_IDLE.pattern}|-n"),
-    "task": re.compile(rf"{_IDLE.pattern}|-n|--dry|-l|--list|--summary"),
-    "tox": re.compile(rf"{_IDLE.pattern}|-n|--notest|-l|--listenvs"),
-}
 # Programs that make or remove folders, in which Git sees no change.
 _MAKES_FOLDERS = frozenset(("mkdir", "rmdir"))
 _CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .coverage htmlcov node_modules"
     " .eslintcache .turbo .parcel-cache .gradle".split()
-)
-# Programs, sub-commands and scripts that format code.
-_FORMATS = re.compile(
-    r"gofmt|gofumpt|goimports|black|isort|autopep8|yapf|prettier|rustfmt|clang-format|shfmt|stylua"
-    r"|dprint|ktlint|google-java-format|(?:[\w.]+[:_-])*(?:fmt|format|lint-fix|spotless)(?:[:_-][\w.]+)*"
-)
-_FIXES = frozenset(("--fix", "--write", "--autocorrect", "--autocorrect-all"))
-# Words of `make` with which it runs the recipes of the project, and reports their failure.
-_MAKE_WORKS = re.compile(
-    r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
 )
 # Commands that end the shell, or change what the name of a later command means.
 _CHANGES_SHELL = re.compile(
@@ -68,6 +35,9 @@ _CHANGES_SHELL = re.compile(
 # Programs that run a command for each of some words, perhaps for none.
 _REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
 _REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
+_STARTERS = frozenset(
+    "time timeout nice uv uvx poetry pdm hatch pipenv pipx npx bunx rye env bundle".split()
+)
 _RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
 # Commands of Git that change files of the working tree.
 _CHANGES_TREE = frozenset(
@@ -77,13 +47,6 @@ _CREATES_BRANCH = frozenset("-b -B -c -C --create --force-create --orphan".split
 _HARD_RESETS = frozenset(("--hard", "--merge", "--keep"))
 # Programs that talk to a service, and write files only if their words name them.
 _CLIENTS = frozenset("curl gh glab hub".split())
-# Words of commands that test or check the project, which write nothing but reports and caches.
-_CHECKING = re.compile(
-    r"--(?:check|version|help)|(?:[\w.]+[:_-])*(?:test|tests|check|checks|ci|lint|typecheck|type-check|verify|validate|unit"
-    r"|integration|e2e|pytest|unittest|mypy|pyright|jest|vitest|eslint|flake8|pylint|tsc"
-    r"|clippy|vet)"
-    r"(?:[:_-][\w.]+)*"
-)
 # Files in which programs find what their sub-commands mean, and whether they search parent folders.
 _TASK_FILES: dict[str, tuple[tuple[str, ...], bool]] = {
     "make": (("GNUmakefile", "makefile", "Makefile"), False),
@@ -151,23 +114,13 @@ def _is_cache(access: FileAccess) -> bool:
     return access.kind == "delete" and os.path.basename(access.path.rstrip("/")) in _CACHES
 
 
-def is_formatter(command: CommandFacts) -> bool:
-    """Return whether a command formats or repairs code in place: ``gofmt -w``, ``eslint --fix``.
-
-    Args:
-        command: The command.
-    """
-    words = [os.path.basename(word) for word in command.words[:5]]
-    return any(map(_FORMATS.fullmatch, words)) or not _FIXES.isdisjoint(command.words[1:])
-
-
 def only_formats(facts: CallFacts) -> bool:
     """Return whether nothing but formatters may write the files that a call does not name.
 
     Args:
         facts: The call.
     """
-    writing = [command for command in facts.commands if _may_write(command)]
+    writing = [facts.commands[place // 2] for place in find_unseen(facts)]
     return bool(writing) and all(map(is_formatter, writing)) and not facts.unknown_command
 
 
@@ -177,7 +130,22 @@ def find_unseen(facts: CallFacts) -> list[int]:
     Args:
         facts: The call.
     """
-    return [2 * index for index, command in enumerate(facts.commands) if _may_write(command)]
+    return [2 * index for index, command in enumerate(facts.commands) if _writes(command, facts)]
+
+
+def _writes(command: CommandFacts, facts: CallFacts) -> bool:
+    """Return whether a command, or what it runs, may write files that its words do not name."""
+    if not _is_runner(command):
+        return _may_write(command)
+    # What it runs is a command of its own, which may come later in the list.
+    inner = [each for each in facts.commands if each.command.runners[:1] == (command.words,)]
+    return any(_writes(each, facts) for each in inner) if inner else _may_write(command)
+
+
+def _is_runner(command: CommandFacts) -> bool:
+    """Return whether a command does nothing but to run another one: `uv run pytest`."""
+    is_module = command.words[1:2] == ("-m",) and command.effects.program.startswith("python")
+    return is_module or command.effects.program in _STARTERS
 
 
 def only_checks(facts: CallFacts) -> bool:
@@ -197,11 +165,7 @@ def _may_write(command: CommandFacts) -> bool:
         if verb == "reset":
             return not _HARD_RESETS.isdisjoint(rest)
         return verb in _CHANGES_TREE and _CREATES_BRANCH.isdisjoint(rest)
-    if command.effects.code:
-        return True
-    # ``make test``, ``npm run lint``, ``sh check.sh``, ``uv run pytest``.
-    names = [os.path.basename(word).partition(".")[0] for word in words[:4]]
-    return not any(_CHECKING.fullmatch(name) for name in names)
+    return not checks_only(command)
 
 
 def find_proven(
@@ -261,26 +225,9 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
         parts = tuple(tuple(word for word in each if word != "./...") for each in needed.patterns)
         named = attrs.evolve(needed, patterns=parts)
         is_meant = command_matcher.match_command(named, command) == "yes"
-    if not is_meant or not _does_its_work(command, needed):
+    if not is_meant or not does_its_work(command, needed):
         return False
     return _runs_in_project(command, root, os.path.join(os.path.realpath(root), needed.folder))
-
-
-def _does_its_work(command: CommandFacts, needed: Commands) -> bool:
-    """Return whether a command has no option with which its program only pretends to work.
-
-    Args:
-        command: The command.
-        needed: The commands that are required; an option in them is the work.
-    """
-    named = {word for pattern in needed.patterns for word in pattern}
-    arguments = [word for word in command.words[1:] if word not in named]
-    idle = _IDLE_OF.get(command.effects.program, _IDLE)
-    if any(idle.fullmatch(word) for word in arguments):
-        return False
-    if command.effects.program not in ("make", "gmake"):
-        return True
-    return all(_MAKE_WORKS.fullmatch(word) for word in arguments)
 
 
 def _runs_in_project(command: CommandFacts, root: Path, wanted: str) -> bool:

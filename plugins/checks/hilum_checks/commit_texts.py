@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
-from hilum_guard import UNKNOWN, git_words
+from hilum_guard import UNKNOWN, git_words, parse_options
 
+from hilum_checks import git_options
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.message_changes import may_change_message
@@ -57,7 +57,7 @@ def _read_message(
     command: CommandFacts, words: tuple[str, ...], facts: CallFacts
 ) -> Iterator[Message]:
     """Yield the message of a command that commits, if the command gives one."""
-    paragraphs = list(_find_paragraphs(command, words[1:], facts))
+    paragraphs = list(_find_paragraphs(command, words, facts))
     if not paragraphs:
         if words[0] == "commit-tree":
             paragraphs = [command.command.stdin or UNKNOWN]
@@ -67,36 +67,34 @@ def _read_message(
     yield Message(text, command.source)
 
 
-_MESSAGE_OPTION = re.compile(
-    r"-[a-zA-Z]*?m(.*)|--m(?:e|es|ess|essa|essag|essage)?(?:=(.*))?", re.DOTALL
-)
-_FILE_OPTION = re.compile(
-    r"-[a-zA-Z]*?[Ft](.*)|--(?:fi|fil|file|te|tem|temp|templ|templa|templat|template)(?:=(.*))?",
-    re.DOTALL,
-)
+_SYNTAX = {
+    "commit": git_options.COMMIT,
+    "commit-tree": git_options.COMMIT_TREE,
+    "merge": git_options.MERGE,
+}
+_GIVES_TEXT = ("-m", "--message", "--trailer")
+_NAMES_FILE = ("-F", "--file", "-t", "--template")
 
 
 def _find_paragraphs(
     command: CommandFacts, words: tuple[str, ...], facts: CallFacts
 ) -> Iterator[str]:
-    """Yield the parts of a message; a part that is known only at run time is ``UNKNOWN``."""
-    # A word that is known only at run time may be an option with a message.
-    if any(word.startswith(UNKNOWN) for word in words):
+    """Yield the parts of a message; a part that is known only at run time is ``UNKNOWN``.
+
+    Args:
+        command: A Git command.
+        words: Its sub-command with the arguments.
+        facts: The call.
+    """
+    parsed = parse_options(words[1:], _SYNTAX[words[0]])
+    # A word that is known only at run time, or an option that is not known, may give a message.
+    is_unknown = any(not name.startswith("--no-") for name in parsed.unknown)
+    if is_unknown or any(word.startswith(UNKNOWN) for word in words):
         yield UNKNOWN
-    is_value = False
-    # The guard leaves out the `-` of `-F -` at the end, which means the standard input.
-    for word, value in pairwise((*words, "-" if command.command.stdin else UNKNOWN)):
-        if is_value:
-            is_value = False
-            continue
-        message = _MESSAGE_OPTION.fullmatch(word)
-        file = None if message else _FILE_OPTION.fullmatch(word)
-        trailer = re.fullmatch(r"--trailer(?:=(.*))?()", word, re.DOTALL)
-        message = message or trailer
-        option = message or file
-        if option is None:
-            continue
-        attached = option[1] or option[2]
-        is_value = not attached
-        given = attached or value
-        yield given if message else read_message_file(command, given, facts)
+    for name, value in parsed.options:
+        if name in _GIVES_TEXT:
+            yield value
+        elif name in _NAMES_FILE:
+            # The guard leaves out the `-` of `-F -` at the end, which means the standard input.
+            missing = "-" if command.command.stdin else UNKNOWN
+            yield read_message_file(command, value or missing, facts)

@@ -24,8 +24,9 @@ _COMMAND = re.compile(
     r"\s*(?:;|\n|$)"
 )
 _EXTENDED = re.compile(r"-\w*[Er]\w*|--regexp-extended")
-_OPTION = re.compile(r"-[nEirplze]*e|--expression")
-_FLAG = re.compile(r"-[nErpl]*i.*|-[nErsuzpl]+|--in-place.*|--regexp-extended|--quiet|--silent")
+# Neither `-n`, with which only printed lines remain, nor `-z`, with which lines have other ends.
+_OPTION = re.compile(r"-[Eirple]*e|--expression")
+_FLAG = re.compile(r"-[Erpl]*i.*|-[Ersupl]+|--in-place.*|--regexp-extended")
 
 
 def keeps_match(command: CommandFacts, text: str, expression: str) -> bool:

@@ -190,9 +190,15 @@ def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Read
         return quoted_names.path_patterns(name, folder)
 
     text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
+
+    def read_exception(name: str) -> tuple[str, ...]:
+        return () if quoted_names.has_too_many_choices(name) else read(name)
+
     what = "a path pattern; write it as in .gitignore, without !"
     patterns, mistake = _pick(text, read, what)
-    exceptions, other_mistake = _pick(" ".join(rest), read, what)
+    exceptions, other_mistake = _pick(" ".join(rest), read_exception, what)
+    if any(map(quoted_names.has_too_many_choices, _split(text)[0])):
+        mistake = mistake or "its braces stand for too many paths; write several lines"
     constraint = Paths(patterns, actions, exceptions) if patterns else None
     return constraint, mistake or other_mistake
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, operands, resolve_links
+from hilum_guard import UNKNOWN, git_words, resolve_links
 
-from hilum_checks import code_texts, git_folders, git_references
+from hilum_checks import code_texts, git_folders, git_options, git_references
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
@@ -49,8 +49,7 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     # Options such as `--all` push every branch, including protected ones.
     if is_push and not _ALL_BRANCHES.isdisjoint(words):
         return "yes"
-    # Of the short options of ``git push``, only ``-o`` takes a value; ``-u`` takes none.
-    refspecs = operands(words[2:], "o")[1:] if is_push else []
+    refspecs = git_options.list_operands("push", words[2:])[1:] if is_push else []
     # Without a refspec, ``git push`` pushes the current branch by default.
     targets = [_target(refspec) for refspec in refspecs] or ["HEAD"]
     return _match_targets(branches, targets, command)
@@ -201,15 +200,15 @@ def _switched_to(command: CommandFacts) -> str:
     words = git_words(command.words)
     verb = "".join(words[1:2])
     if verb == "symbolic-ref":
-        names = operands(words[2:], "m")
+        names = git_options.list_operands(verb, words[2:])
         return _short(names[1]) if len(names) > 1 and names[0] == "HEAD" else ""
     if verb == "rebase":
         # `git rebase UPSTREAM BRANCH` switches to the branch first.
-        return "".join(operands(words[2:], "sXCxO")[1:2])
+        return "".join(git_options.list_operands(verb, words[2:])[1:2])
     if verb == "branch":
         # Renaming the branch that is checked out does the same as switching.
         is_rename = any(word in ("-m", "-M", "--move") for word in words)
-        names = operands(words[2:])
+        names = git_options.list_operands(verb, words[2:])
         return names[-1] if is_rename and names else ""
     if verb not in ("checkout", "switch") or "--" in words[:-1]:
         return ""
@@ -222,7 +221,7 @@ def _switched_to(command: CommandFacts) -> str:
             # Git refuses to create a branch that exists, so that the other one stays checked out.
             exists = is_known and git_folders.has_reference(git_folder, f"refs/heads/{value}")
             return "" if exists and not _may_make_branch(command) else value
-    name = "".join(operands(words[2:])[:1])
+    name = "".join(git_options.list_operands(verb, words[2:])[:1])
     if name in ("-", "@{-1}"):
         return UNKNOWN
     if {"-t", "--track"} & set(words):
@@ -364,18 +363,19 @@ def _find_set(words: Sequence[str], command: CommandFacts) -> Iterator[_Change]:
     elif verb in ("checkout", "switch"):
         for option, value in _options(words):
             if option in _RESET_BRANCH and _exists(value, command):
-                others = [each for each in operands(words[2:]) if each != value]
+                names = git_options.list_operands(verb, words[2:])
+                others = [each for each in names if each != value]
                 yield _Change(value, "".join(others[:1]))
     elif verb == "worktree":
         found = git_references.read_added_tree(tuple(words))
         if found is not None and found.resets:
             yield _Change(found.branch, found.source)
     elif verb == "rebase":
-        names = operands(words[2:], "sXCxO")
+        names = git_options.list_operands(verb, words[2:])
         for name in names[1:2]:
             yield _Change(_short(name), names[0])
     elif verb == "update-ref":
-        names = operands(words[2:], "m")
+        names = git_options.list_operands(verb, words[2:])
         if names[:1] in (["HEAD"], ["@"]):
             yield _Change("HEAD", "".join(names[1:2]))
 
@@ -384,7 +384,7 @@ def _find_set_by_branch(words: Sequence[str], command: CommandFacts) -> Iterator
     """Read `git branch` with options that change existing branches."""
     options = {word for word in words if word.startswith("-")}
     letters = {letter for word in options if word[:2] != "--" for letter in word[1:]}
-    names = [_short(name) for name in operands(words[2:], "u")]
+    names = [_short(name) for name in git_options.list_operands("branch", words[2:])]
     if letters & set("mMcC") or options & {"--move", "--copy"}:
         for name in names:
             # `git branch -M main` in a new repository only names its first branch.

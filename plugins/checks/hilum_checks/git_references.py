@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, operands
+from hilum_guard import UNKNOWN, git_words, parse_options
 
-from hilum_checks import git_folders
+from hilum_checks import git_folders, git_options
 from hilum_checks.model import Words
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
 
 def _find_pushed_tags(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
     """Yield `git push origin refs/tags/x` for `git push origin x` if only a tag has this name."""
-    names = operands(words[2:], "o") if words[1:2] == ("push",) else []
+    is_push = words[1:2] == ("push",)
+    names = git_options.list_operands("push", words[2:]) if is_push else []
     folder = git_folders.find_git_folder(command) if len(names) > 1 else ""
     for name in names[1:] if folder and folder != UNKNOWN else ():
         source = name.lstrip("+").partition(":")[0]
@@ -111,39 +112,29 @@ def read_added_tree(words: Words) -> AddedTree | None:
         return _read_worktree(words[3:])
     if words[1:2] != ("clone",):
         return None
-    names = operands(words[2:], "boucj")
+    parsed = parse_options(words[2:], git_options.CLONE)
+    names = parsed.operands
     if not names:
         return None
     named = os.path.basename(re.sub(r"(/?\.git)?/?$", "", names[0]))
-    branch = _find_value(words, "-b", "--branch") or UNKNOWN
+    branch = "".join(parsed.values("-b", "--branch")[-1:]) or UNKNOWN
     return AddedTree(names[1] if len(names) > 1 else named, branch, linked=False)
 
 
 def _read_worktree(words: Words) -> AddedTree | None:
-    names = [name for name in operands(words, "bB") if name]
+    parsed = parse_options(words, git_options.WORKTREE)
+    names = [name for name in parsed.operands if name]
     if not names:
         return None
     source = "".join(names[1:2])
-    new = _find_value(words, "-b")
-    reset = _find_value(words, "-B")
+    new = "".join(parsed.values("-b")[-1:])
+    reset = "".join(parsed.values("-B")[-1:])
     if new or reset:
         return AddedTree(names[0], new or reset, source, resets=bool(reset))
-    if not {"-d", "--detach"}.isdisjoint(words):
+    if parsed.has("-d", "--detach"):
         return AddedTree(names[0], "")
     branch = source.removeprefix("refs/heads/") or os.path.basename(os.path.normpath(names[0]))
     return AddedTree(names[0], UNKNOWN if branch in ("-", "@{-1}") else branch)
-
-
-def _find_value(words: Words, *options: str) -> str:
-    """Return the value of an option, which may be attached to it."""
-    for number, word in enumerate(words):
-        for option in options:
-            if word == option:
-                return "".join(words[number + 1 : number + 2])
-            start = f"{option}=" if option.startswith("--") else option
-            if word.startswith(start):
-                return word.removeprefix(start)
-    return ""
 
 
 def _change(reference: str, *, deletes: bool = False, source: str = "") -> Iterator[Equivalent]:
@@ -168,9 +159,10 @@ def _change_any() -> Iterator[Equivalent]:
 
 def _read_update(words: Words, stdin: str | None) -> Iterator[Equivalent]:
     """Read `git update-ref`."""
-    if "--stdin" not in words:
-        reference, *values = operands(words, "m") or [""]
-        yield from _change(reference, deletes="-d" in words, source="".join(values[:1]))
+    parsed = parse_options(words, git_options.UPDATE_REFERENCE)
+    if not parsed.has("--stdin"):
+        reference, *values = parsed.operands or ("",)
+        yield from _change(reference, deletes=parsed.has("-d"), source="".join(values[:1]))
     elif stdin is None or UNKNOWN in stdin:
         yield from _change_any()
     else:
@@ -180,8 +172,9 @@ def _read_update(words: Words, stdin: str | None) -> Iterator[Equivalent]:
 
 def _read_symbolic(words: Words, _: str | None) -> Iterator[Equivalent]:
     """Read `git symbolic-ref`, which only prints a reference if no target is given."""
-    deletes = not {"-d", "--delete"}.isdisjoint(words)
-    names = operands(words, "m")
+    parsed = parse_options(words, git_options.SYMBOLIC_REFERENCE)
+    deletes = parsed.has("-d", "--delete")
+    names = parsed.operands
     if names and (deletes or len(names) > 1):
         yield from _change(names[0], deletes=deletes)
         # A commit on a branch that refers to another branch changes the other one.
@@ -208,17 +201,26 @@ def _read_import(_: Words, stdin: str | None) -> Iterator[Equivalent]:
 
 
 def _read_fetch(words: Words, _: str | None) -> Iterator[Equivalent]:
-    """Read `git fetch` and `git pull` with the references to which they fetch."""
-    repository, *refspecs = operands(words, "jo") or [""]
+    """Read `git fetch` with the references to which it fetches."""
+    yield from _read_fetched(git_options.list_operands("fetch", words))
+
+
+def _read_pull(words: Words, _: str | None) -> Iterator[Equivalent]:
+    yield from _read_fetched(git_options.list_operands("pull", words))
+
+
+def _read_fetched(names: list[str]) -> Iterator[Equivalent]:
+    repository, *refspecs = names or [""]
     for word in refspecs:
         yield from _copy(word, is_local=True, repository=repository)
 
 
 def _read_push(words: Words, _: str | None) -> Iterator[Equivalent]:
     """Read `git push` with the references to which it pushes."""
-    repository, *refspecs = operands(words, "o") or [""]
+    parsed = parse_options(words, git_options.PUSH)
+    repository, *refspecs = parsed.operands or ("",)
     is_local = _HERE.match(repository) is not None
-    deletes = not {"-d", "--delete"}.isdisjoint(words)
+    deletes = parsed.has("-d", "--delete")
     for word in refspecs:
         yield from _copy(f":{word}" if deletes else word, is_local=is_local)
 
@@ -265,7 +267,7 @@ _READERS = {
     "symbolic-ref": _read_symbolic,
     "fast-import": _read_import,
     "fetch": _read_fetch,
-    "pull": _read_fetch,
+    "pull": _read_pull,
     "push": _read_push,
     "hash-object": _read_object,
     "mktag": _read_tag_object,

@@ -6,26 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hilum_guard import git_words, make_option_syntax, parse_options
+from hilum_guard import git_words, parse_options
 
+from hilum_checks import git_options
 from hilum_checks.forge_options import read_forge_command
 from hilum_checks.model import Words
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
 
-_COMMIT = make_option_syntax(
-    flags="apszneiovq",
-    valued="CcFmt",
-    attached="Su",
-    long_options=(
-        "all patch reuse-message= reedit-message= squash= fixup= reset-author short branch porcelain"
-        " long null file= author= date= message= template= signoff no-signoff trailer= verify"
-        " no-verify allow-empty allow-empty-message cleanup= edit no-edit amend no-post-rewrite"
-        " include only pathspec-from-file= pathspec-file-nul untracked-files verbose quiet dry-run"
-        " status no-status gpg-sign no-gpg-sign interactive"
-    ),
-)
 _OFF = ("=false", "=False", "=FALSE", "=f", "=F", "=0", "=no", "=off")
 
 
@@ -41,7 +30,7 @@ def list_passed(command: CommandFacts) -> Words | None:
     program = command.effects.program
     words = git_words(command.words) if program == "git" else command.words
     if words[:2] == ("git", "commit"):
-        options = parse_options(words[2:], _COMMIT).options
+        options = parse_options(words[2:], git_options.COMMIT).options
     elif request := read_forge_command(program, command.words):
         options = request.options
     else:
@@ -63,7 +52,7 @@ def signs_off(command: CommandFacts) -> bool:
     words = git_words(command.words) if command.effects.program == "git" else ()
     if words[:2] != ("git", "commit"):
         return False
-    options = parse_options(words[2:], _COMMIT).options
+    options = parse_options(words[2:], git_options.COMMIT).options
     given = {name for name, _ in options}
     texts = [value or "" for name, value in options if name in ("-m", "--message", "--trailer")]
     if any(name in ("-F", "--file") and value in (None, "", "-") for name, value in options):

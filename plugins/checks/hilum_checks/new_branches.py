@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, make_option_syntax, parse_options
+from hilum_guard import UNKNOWN, git_words, parse_options
 
-from hilum_checks import code_texts, git_folders, git_references
+from hilum_checks import code_texts, git_folders, git_options, git_references
 from hilum_checks.expressions import count_matches
 from hilum_checks.forge_options import read_forge_command
 from hilum_checks.git_branches import is_update
@@ -37,43 +37,6 @@ class NewBranch(NamedTuple):
     certain: bool = True
 
 
-_CHECKOUT = make_option_syntax(
-    flags="qfl23pmtd",
-    valued="bB",
-    long_options=(
-        "quiet force ours theirs track no-track guess no-guess detach orphan= merge conflict= patch"
-        " ignore-other-worktrees recurse-submodules progress no-progress overlay no-overlay"
-        " pathspec-from-file= ignore-skip-worktree-bits overwrite-ignore"
-    ),
-)
-_SWITCH = make_option_syntax(
-    flags="dqfmt",
-    valued="cC",
-    long_options=(
-        "create= force-create= guess no-guess detach track no-track force discard-changes orphan="
-        " ignore-other-worktrees conflict= merge quiet progress no-progress recurse-submodules"
-    ),
-)
-_WORKTREE = make_option_syntax(
-    flags="fdq",
-    valued="bB",
-    long_options=(
-        "force detach checkout no-checkout lock reason= quiet track no-track guess-remote"
-        " no-guess-remote orphan relative-paths"
-    ),
-)
-_BRANCH = make_option_syntax(
-    flags="vqradDmMcCflit",
-    valued="u",
-    long_options=(
-        "track no-track set-upstream-to= unset-upstream color no-color remotes contains="
-        " no-contains= abbrev all delete move copy list show-current create-reflog force merged="
-        " edit-description no-merged= column sort= points-at= ignore-case recurse-submodules"
-        " format= verbose quiet omit-empty"
-    ),
-)
-_SUBTREE = make_option_syntax(flags="dq", valued="Pbm", long_options="prefix= branch= message=")
-_PLAIN = make_option_syntax(valued="m", flags="qd")
 _NAMING = (
     "-b",
     "-B",
@@ -185,19 +148,19 @@ def _find_checked_out(command: CommandFacts) -> Iterator[NewBranch]:
 
 
 def _read_switch(words: Words, _: str) -> Iterator[NewBranch]:
-    parsed = parse_options(words, _SWITCH)
+    parsed = parse_options(words, git_options.SWITCH)
     yield from map(NewBranch, parsed.values(*_NAMING))
 
 
 def _read_checkout(words: Words, _: str) -> Iterator[NewBranch]:
-    parsed = parse_options(words, _CHECKOUT)
+    parsed = parse_options(words, git_options.CHECKOUT)
     yield from map(NewBranch, parsed.values(*_NAMING))
 
 
 def _read_branch(words: Words, git_folder: str) -> Iterator[NewBranch]:
     # The value of `-t` is attached, and would be read as further options.
     plain = [word for word in words if word not in ("-tdirect", "-tinherit")]
-    parsed = parse_options(plain, _BRANCH)
+    parsed = parse_options(plain, git_options.BRANCH)
     names = parsed.operands
     if parsed.has(*_WITHOUT_NEW) or not names:
         return
@@ -217,7 +180,7 @@ def _has_commits(git_folder: str) -> bool:
 def _read_worktree(words: Words, git_folder: str) -> Iterator[NewBranch]:
     if words[:1] != ("add",):
         return
-    parsed = parse_options(words[1:], _WORKTREE)
+    parsed = parse_options(words[1:], git_options.WORKTREE)
     named = parsed.values(*_NAMING)
     yield from map(NewBranch, (name for name in named if name))
     is_given = any(named) or len(parsed.operands) > 1 or parsed.has("-d", "--detach")
@@ -231,25 +194,25 @@ def _read_worktree(words: Words, git_folder: str) -> Iterator[NewBranch]:
 
 def _read_stash(words: Words, _: str) -> Iterator[NewBranch]:
     if words[:1] == ("branch",):
-        yield from map(NewBranch, parse_options(words[1:], _PLAIN).operands[:1])
+        yield from map(NewBranch, parse_options(words[1:], git_options.PLAIN).operands[:1])
 
 
 def _read_symbolic(words: Words, _: str) -> Iterator[NewBranch]:
     """Read `git symbolic-ref HEAD refs/heads/x`, after which the next commit creates `x`."""
-    names = parse_options(words, _PLAIN).operands
+    names = parse_options(words, git_options.PLAIN).operands
     if len(names) > 1 and names[0] == "HEAD":
         yield NewBranch(names[1].removeprefix("refs/heads/"))
 
 
 def _read_subtree(words: Words, _: str) -> Iterator[NewBranch]:
     if words[:1] == ("split",):
-        parsed = parse_options(words[1:], _SUBTREE)
+        parsed = parse_options(words[1:], git_options.SUBTREE)
         yield from map(NewBranch, parsed.values("-b", "--branch"))
 
 
 def _read_svn(words: Words, _: str) -> Iterator[NewBranch]:
     if words[:1] == ("branch",):
-        yield from map(NewBranch, parse_options(words[1:], _PLAIN).operands[:1])
+        yield from map(NewBranch, parse_options(words[1:], git_options.PLAIN).operands[:1])
 
 
 def _read_flow(words: Words, _: str) -> Iterator[NewBranch]:

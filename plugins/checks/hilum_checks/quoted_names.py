@@ -9,8 +9,6 @@ from pathlib import PurePosixPath
 from hilum_checks import vocabulary as v
 from hilum_checks.braces import expand_braces
 
-MAX_ALTERNATIVES = 32
-"""Maximum number of patterns to which the braces of one name are expanded."""
 # A path that begins with one of these root folders is absolute. Any other path, such as `/src`, is
 # relative to the rules file.
 _ROOT_FOLDERS = frozenset(
@@ -67,11 +65,33 @@ def path_patterns(text: str, folder: PurePosixPath) -> tuple[str, ...]:
         text: The path as in ``.gitignore``: relative to the folder if it contains an inner slash,
             otherwise anywhere below the folder.
         folder: The folder that the rules file governs, relative to the workspace.
+
+    Returns:
+        The patterns. If the braces of the path stand for too many, they match more than the path.
     """
+    alternatives = [_widen(text)] if has_too_many_choices(text) else expand_braces(text)
     found: list[str] = []
-    for alternative in expand_braces(text)[:MAX_ALTERNATIVES]:
+    for alternative in alternatives:
         found += _patterns(alternative.strip(), folder)
     return tuple(dict.fromkeys(found))
+
+
+_CHOICES = re.compile(r"\{[^{},]*,[^{}]*\}")
+
+
+def has_too_many_choices(text: str) -> bool:
+    """Return whether the braces of a path stand for more paths than are expanded."""
+    return any(map(_CHOICES.search, expand_braces(text)))
+
+
+def _widen(text: str) -> str:
+    """Return a pattern that matches at least what a path with braces means."""
+    start, _, rest = text.partition("{")
+    if "/" in rest:
+        return f"{start.rpartition('/')[0]}/**"
+    while _CHOICES.search(text):
+        text = _CHOICES.sub("*", text)
+    return text
 
 
 def _patterns(text: str, folder: PurePosixPath) -> list[str]:

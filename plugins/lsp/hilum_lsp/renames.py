@@ -10,7 +10,6 @@ of the workspace that have not changed.
 from __future__ import annotations
 
 import difflib
-import keyword
 import re
 import time
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from hilum import Call, Output, Tool, ToolCall, ToolError, Verdict, allow, error
 from hilum_lint.diagnostics import to_one_line
 
 from hilum_lsp.file_watch import find_files
+from hilum_lsp.keywords import is_keyword
 from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position, split_name
 from hilum_lsp.positions import TextLines
 from hilum_lsp.protocol import DocumentChange, TextEdit, WorkspaceEdit
@@ -64,34 +64,6 @@ _FORMS = (
 )
 _SPACE = re.compile(r" *([=:{}]) *")
 _UNCHANGED = "Nothing was changed."
-# Words that the languages of C's family reserve, and those of some of these languages alone.
-_C_KEYWORDS = frozenset(
-    "break case const continue default do else enum for goto if return switch while".split()
-)
-_SCRIPT_KEYWORDS = (_C_KEYWORDS - {"goto"}) | frozenset(
-    """
-    await catch class debugger delete export extends false finally function import in instanceof
-    new null super this throw true try typeof var void with yield
-    """.split()
-)
-_GO_KEYWORDS = frozenset(
-    """
-    break case chan const continue default defer else fallthrough for func go goto if import
-    interface map package range return select struct switch type var
-    """.split()
-)
-_RUST_KEYWORDS = frozenset(
-    """
-    as async await break const continue crate dyn else enum extern false fn for if impl in let loop
-    match mod move mut pub ref return self Self static struct super trait true type unsafe use where
-    while
-    """.split()
-)
-_RESERVED = {
-    "go": _GO_KEYWORDS,
-    "rs": _RUST_KEYWORDS,
-    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts"), _SCRIPT_KEYWORDS),
-}
 # Maximum number of files, and of seconds, to search for files that still contain the old name, and
 # maximum number of them to name.
 MAX_SEARCHED = 5_000
@@ -326,7 +298,7 @@ class Renames:
                 code=errors.E_BAD_ARGS,
                 hint="Pass a name without dots, other than the old one.",
             )
-        if _is_keyword(new_name, target.path.suffix):
+        if is_keyword(new_name, target.path.suffix):
             raise ToolError(
                 f"{new_name} is a keyword of the language and cannot be a name. {_UNCHANGED}",
                 code=errors.E_BAD_ARGS,
@@ -601,13 +573,6 @@ class _ChangeReader:
             code=errors.E_STALE,
             hint="Try again.",
         )
-
-
-def _is_keyword(name: str, suffix: str) -> bool:
-    """Return whether a name is a keyword of the language of files with a suffix."""
-    if suffix in (".py", ".pyi", ".ipynb"):
-        return keyword.iskeyword(name)
-    return name in _RESERVED.get(suffix.lstrip("."), _C_KEYWORDS)
 
 
 def _find_related_suffixes(suffix: str) -> tuple[str, ...]:

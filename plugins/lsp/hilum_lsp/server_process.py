@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from hilum_lint.diagnostics import to_one_line
 from hilum_lsp.client import LanguageClient
 from hilum_lsp.documents import Documents
 from hilum_lsp.errors import ServerFailed, ServerRefused
+from hilum_lsp.extended_settings import list_extended
 from hilum_lsp.file_watch import FileWatch
 from hilum_lsp.memory_use import measure_tree
 from hilum_lsp.uris import make_uri
@@ -46,11 +46,8 @@ MAX_SLOW_DIAGNOSTICS = 3
 SLOW_PAUSE_SECONDS = 300.0
 # Seconds between two looks at a server's memory and at the time of its last use.
 LOOK_SECONDS = 5.0
-# Maximum number of configuration files, and of characters to read of each.
+# Maximum number of configuration files.
 MAX_SETTINGS = 40
-MAX_SETTINGS_CHARACTERS = 200_000
-# How ruff, pyright and TypeScript name a configuration file that another one extends.
-_EXTENDED = re.compile(r"""\bextends?["']?\s*[:=]\s*["']([^"'\n]+)["']""")
 # Seconds within which a server begins to read the project after it was told of the first file.
 INDEXING_BEGINS = 1.0
 # Seconds between SIGTERM and SIGKILL.
@@ -480,12 +477,7 @@ def _find_extended(path: str, stamp: Stamp) -> tuple[str, ...]:
         path: The configuration file.
         stamp: What identifies its content.
     """
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace", opener=_open) as file:
-        text = file.read(MAX_SETTINGS_CHARACTERS)
-        folder = os.path.dirname(path)
-        found = [os.path.expanduser(name) for name in _EXTENDED.findall(text)]
-        return tuple(os.path.normpath(os.path.join(folder, name)) for name in found)
-    return ()
+    return tuple(list_extended(path))
 
 
 async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -28,6 +28,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "ok.md").write_text("Fix a bug.\n")
     (root / ".githooks").mkdir()
     (root / ".githooks/pre-commit").write_text("make lint\n")
+    (root / ".githooks/pre-commit").chmod(0o755)
     (root / ".git/hooks/pre-commit").write_text("make lint\n")
     return root
 

@@ -104,11 +104,29 @@ def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
     inner = words[at:] or (Word("echo"),)
     marker = _find_marker(words, at)
     if not marker:
+        size = _find_group_size(words, at)
+        for start in range(0, len(arguments) if size else 0, size or 1):
+            group = arguments[start : start + size]
+            reader.read_inner(command, (*inner, *group), stdin="")
         # `xargs` reads standard input itself, and its command gets empty input.
-        return reader.read_inner(command, (*inner, *arguments), stdin="")
+        return None if size else reader.read_inner(command, (*inner, *arguments), stdin="")
     for argument in arguments:
         reader.read_inner(command, _fill(inner, marker, argument), stdin="")
     return None
+
+
+_GROUP = re.compile(r"-[^-]*?[nL](\d*)|--max-(?:args|lines)(?:=(\d+))?|-l(\d*)", re.DOTALL)
+
+
+def _find_group_size(words: tuple[Word, ...], end: int) -> int:
+    """Return how many words `xargs` passes to each command; 0 if there is one command for all."""
+    for word, following in pairwise([each.value for each in words[1:end]] + [""]):
+        found = _GROUP.fullmatch(word)
+        if found:
+            given = next(filter(None, found.groups()), following)
+            # A line counts as one word here.
+            return int(given) if given.isdecimal() and int(given) > 0 else 1
+    return 0
 
 
 def _find_marker(words: tuple[Word, ...], end: int) -> str:
@@ -130,8 +148,8 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     elif words[split].value == "::::":
         arguments = [_UNKNOWN_WORD]  # the words are in a file that is not read here
     else:
-        given = words[split + 1 :][:MAX_ARGUMENTS]
-        arguments = [attrs.evolve(word, plain=False) for word in given]
+        given = [attrs.evolve(word, plain=False) for word in words[split + 1 :]]
+        arguments = _limit_arguments(given)
     inner = words[at:split]
     text = " ".join(word.value for word in inner) or "{}"
     if "{}" not in text:
@@ -158,9 +176,14 @@ def _split_input(reader: ShellReader, command: ParsedCommand) -> list[Word]:
         return [_UNKNOWN_WORD]
     is_found = reader.state.listed is not None
     words = []
-    for part in filter(None, parts[:MAX_ARGUMENTS]):
+    for part in filter(None, parts):
         words.append(Word(part, glob="*" in part, plain=False, tree=is_found))
-    return words
+    return _limit_arguments(words)
+
+
+def _limit_arguments(words: list[Word]) -> list[Word]:
+    """Return words, of which the rest is unknown if there are too many to read a command for each."""
+    return words if len(words) <= MAX_ARGUMENTS else [*words[:MAX_ARGUMENTS], _UNKNOWN_WORD]
 
 
 # --- commands for files ---------------------------------------------------------------------------
@@ -464,6 +487,8 @@ def _read_hooks(reader: ShellReader, command: ParsedCommand) -> None:
     for start, folder in product(starts, folders):
         with suppress(OSError, ValueError):
             names = sorted(os.listdir(os.path.join(start, os.path.expanduser(folder))))
+            if len(names) > MAX_HOOKS:
+                reader.add_unknown()
             for name in names[:MAX_HOOKS]:
                 paths[os.path.normpath(os.path.join(start, os.path.expanduser(folder), name))] = (
                     None

@@ -20,10 +20,12 @@ from hilum_guard.new_files import is_written_file
 from hilum_guard.small_files import read_small_file
 
 MAX_BYTES = 200_000
-"""Maximum size of a file to read, in bytes."""
-MAX_FILES = 1_500
+"""Maximum size of a new file to read, in bytes."""
+MAX_OWN_BYTES = 5_000_000
+"""Maximum size of a file of the project that is searched for what it imports, in bytes."""
+MAX_FILES = 10_000
 """Maximum number of files that one command loads, as far as they are followed."""
-MAX_WALKED = 20_000
+MAX_WALKED = 100_000
 """Maximum number of names to examine for a test runner that searches folders."""
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*|py")
 _NODE = frozenset("node nodejs bun deno tsx ts-node jest vitest mocha ava tap".split())
@@ -54,6 +56,7 @@ _EXTENDS = (
     "addsitedir",
     "import path",
 )
+_RUNS_FILES = ("run_path", "FileLoader", "file_location", "load_source")
 _TEXT = re.compile(r"'([\w./-]{1,200})'|\"([\w./-]{1,200})\"")
 _SCRIPT_IMPORT = re.compile(
     r"(?:\brequire\s*\(|\bimport\s*\(|\bfrom|\bimport)\s*['\"`](\.{0,2}/[^'\"`\n]+|\.)['\"`]"
@@ -69,7 +72,8 @@ class Loaded(NamedTuple):
 
     Attributes:
         paths: The files, without those that the command names as its script.
-        unread: Files among them that cannot be read, such as compiled modules.
+        unread: Files among them that cannot be read, such as compiled modules, and those with which
+            a limit was exceeded, so that others may be missing.
     """
 
     paths: tuple[str, ...] = ()
@@ -83,11 +87,13 @@ class _Imports(NamedTuple):
         modules: The number of leading dots, the module, and the names that are imported from it.
         texts: Literal text that may name a module, or a file, that code loads.
         extends: Whether the code changes where modules are searched.
+        runs_files: Whether the code loads files of any name.
     """
 
     modules: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
     texts: tuple[str, ...] = ()
     extends: bool = False
+    runs_files: bool = False
 
 
 def find_loaded(
@@ -135,9 +141,14 @@ def find_loaded(
     return Loaded(tuple(paths), tuple(unread))
 
 
-def read_loaded(path: str) -> str | None:
-    """Return the text of a file that a program loads; ``None`` if it cannot be read."""
-    data = read_small_file(path, MAX_BYTES)
+def read_loaded(path: str, limit: int = MAX_BYTES) -> str | None:
+    """Return the text of a file that a program loads; ``None`` if it cannot be read.
+
+    Args:
+        path: The file.
+        limit: The maximum size of the file, in bytes.
+    """
+    data = read_small_file(path, limit)
     if data is None or b"\0" in data:
         return None
     return data.decode("utf-8", "replace")
@@ -148,7 +159,7 @@ class _Search:
 
     Attributes:
         new: The files that an agent may have written.
-        unread: Those among them that cannot be read.
+        unread: Those among them that cannot be read, and files beyond a limit.
     """
 
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
@@ -361,12 +372,12 @@ class _Search:
                 inner = f"{module}.{name}" if module else name
                 self._add_module(inner, places, own=not level)
         for text in imports.texts:
-            if text.endswith(".py"):
+            if text.endswith(".py") or (imports.runs_files and "." in text):
                 for start in (folder, self._cwd):
                     path = os.path.normpath(os.path.join(start, text))
                     if os.path.isfile(path):
                         self._add(path, bases)
-            elif "/" not in text:
+            if "/" not in text and not text.endswith(".py"):
                 self._add_module(text, bases)
 
     def _add_module(
@@ -512,13 +523,17 @@ class _Search:
             ]
             left -= len(folders) + len(files)
             if left < 0:
+                self.unread.append(folder)
                 return
             for name in files:
                 if any(expression.match(name) for expression in expressions):
                     yield os.path.join(folder, name)
 
     def _add(self, path: str, bases: tuple[str, ...]) -> None:
-        if path in self._seen or len(self._seen) >= MAX_FILES:
+        if path in self._seen:
+            return
+        if len(self._seen) >= MAX_FILES:
+            self.unread.append(path)
             return
         self._seen.add(path)
         if is_written_file(path, self._workspace):
@@ -537,6 +552,9 @@ class _Search:
                 status = os.stat(path)
             except OSError:
                 continue
+            if status.st_size > MAX_OWN_BYTES:
+                self.unread.append(path)
+                continue
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
             if path.endswith(SCRIPT_ENDS):
                 for named in _read_script_imports(path, stamp):
@@ -547,14 +565,14 @@ class _Search:
 
 
 # Between two runs of the tests of a project, few of its files change.
-@lru_cache(8192)
+@lru_cache(16_384)
 def _read_imports(path: str, stamp: tuple[int, ...]) -> _Imports:
-    return _find_imports(read_loaded(path) or "")
+    return _find_imports(read_loaded(path, MAX_OWN_BYTES) or "")
 
 
 @lru_cache(4096)
 def _read_script_imports(path: str, stamp: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(_SCRIPT_IMPORT.findall(read_loaded(path) or ""))
+    return tuple(_SCRIPT_IMPORT.findall(read_loaded(path, MAX_OWN_BYTES) or ""))
 
 
 def _find_imports(text: str) -> _Imports:
@@ -571,4 +589,5 @@ def _find_imports(text: str) -> _Imports:
     texts: list[str] = []
     if extends or any(each in text for each in _DYNAMIC):
         texts = [one or other for one, other in _TEXT.findall(text)]
-    return _Imports(tuple(modules), tuple(dict.fromkeys(texts)), extends)
+    runs_files = any(each in text for each in _RUNS_FILES)
+    return _Imports(tuple(modules), tuple(dict.fromkeys(texts)), extends, runs_files)

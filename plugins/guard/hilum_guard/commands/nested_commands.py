@@ -405,6 +405,8 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
     is_found = reader.state.listed is not None
     # As with `xargs`, a `*` in the input stands for the names that `ls` prints.
     words = [Word(line, glob="*" in line, tree=is_found) for line in lines[:MAX_FIELDS]]
+    if len(lines) > MAX_FIELDS:
+        words.append(Word(UNKNOWN, plain=False))
     variables[values[-1]] = tuple(map(encode_value, words))
     return ""
 

@@ -8,6 +8,7 @@ parsed is treated like any other program: only the sandbox restricts it.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import hashlib
 import json
 import os
@@ -426,7 +427,21 @@ _MAKE_VALUED = frozenset(
 )
 _INCLUDE = re.compile(r"^(?:-include|sinclude|include|!?import\??)[ \t]+(.+)$", re.MULTILINE)
 _ALIAS = re.compile(r"^alias\s+([\w-]+)\s*:=\s*([\w-]+)", re.MULTILINE)
-MAX_INCLUDED = 20
+MAX_INCLUDED = 100
+"""Maximum number of files that a recipe file includes, as far as they are read."""
+# What `make` runs while it reads a makefile: `$(shell COMMAND)` and `NAME != COMMAND`.
+_SHELL_CALL = re.compile(
+    r"\$\(shell[ \t]+((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)|\$\{shell[ \t]+((?:[^{}]|\{[^{}]*\})*)\}"
+    r"|^[ ]*[\w.-]+[ \t]*!=[ \t]*(.+)$",
+    re.MULTILINE,
+)
+# What makes other commands of recipes than those that the makefile shows.
+_HIDES_RECIPES = re.compile(
+    r"\$[({](?:eval|guile)\b|^[ ]*-?load[ \t]|^[ ]*\.SHELLFLAGS\b"
+    r"|^[ ]*(?:export[ \t]+|override[ \t]+)*SHELL[ \t]*[:?+]*=(?![ \t]*(?:\S*/(?:env[ \t]+)?)?(?:ba|da|z|k)?sh[ \t]*$)",
+    re.MULTILINE,
+)
+_JUST_CALL = re.compile(r"`([^`\n]+)`|\bshell\(\s*['\"]([^'\"\n]+)['\"]")
 
 
 def _get_recipe_syntax(*, just: bool) -> Syntax:
@@ -450,6 +465,8 @@ class _Recipes(NamedTuple):
         goals: The goals that the command builds first.
         folder: The working folder.
         is_new: Whether an agent may have written a part of the text.
+        calls: The commands that run while the files are read, whatever the goal is.
+        is_hidden: Whether a part of the text that an agent may have written is not known.
     """
 
     rules: dict[str, _Rule]
@@ -457,6 +474,8 @@ class _Recipes(NamedTuple):
     goals: list[str]
     folder: str
     is_new: bool
+    calls: list[str]
+    is_hidden: bool
 
 
 def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_Text]:
@@ -468,6 +487,11 @@ def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_
         names = _find_recipe_names(parsed, just=just)
         yield from _find_unread([os.path.join(folder, name) for name in names], folder)
         return
+    for call in recipes.calls:
+        line = _expand_variables(call, recipes.variables, just=just)
+        yield _Text(line, recipes.folder, recipe=True)
+    if recipes.is_hidden:
+        yield _Text(UNKNOWN_TEXT, recipes.folder)
     for _, rule in _find_needed_rules(recipes):
         lines = [_expand_variables(line, recipes.variables, just=just) for line in rule.lines]
         if any(lines):
@@ -528,7 +552,11 @@ def _read_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> _Recipes |
     given = [] if just else _find_given_texts(command, parsed, folder)
     if not files and not given:
         return None
-    text = "\n".join(_follow_includes([*given, *files], folder))
+    included = _follow_includes([*given, *files], folder)
+    text = "\n".join(included.texts)
+    workspace = command.checker.workspace
+    is_new = is_new or bool(given) or any(is_new_file(path, workspace) for path in included.paths)
+    is_hidden = is_new and (included.is_cut or (not just and _HIDES_RECIPES.search(text)))
     rules, variables = _parse_recipes(text, just=just)
     if just:
         for alias, meant in _ALIAS.findall(text):
@@ -551,7 +579,9 @@ def _read_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> _Recipes |
         goals = [name for name in rules if just or not name.startswith(".")][:1]
         if not just:
             goals = variables.get(".DEFAULT_GOAL", "").split() or goals
-    return _Recipes(rules, variables, goals, folder, is_new or bool(given))
+    found = (_JUST_CALL if just else _SHELL_CALL).findall(text)
+    calls = [next(filter(None, each)).replace("$$", "$") for each in found]
+    return _Recipes(rules, variables, goals, folder, is_new, calls, bool(is_hidden))
 
 
 def _load_recipe_files(
@@ -584,19 +614,45 @@ def _find_given_texts(command: ParsedCommand, parsed: Parsed, folder: str) -> li
     return texts
 
 
-def _follow_includes(texts: list[str], folder: str) -> list[str]:
-    """Return texts, and those of the files that they include, without continued lines."""
+class _Included(NamedTuple):
+    """Recipe files with the files that they include.
+
+    Attributes:
+        texts: Their texts, without continued lines.
+        paths: The included files.
+        is_cut: Whether other files may be included that are not known.
+    """
+
+    texts: list[str]
+    paths: list[str]
+    is_cut: bool
+
+
+def _follow_includes(texts: list[str], folder: str) -> _Included:
+    """Return texts, and those of the files that they include."""
     queue = list(texts)
     found: list[str] = []
+    paths: dict[str, None] = {}
+    is_cut = False
     while queue and len(found) < MAX_INCLUDED:
         text = queue.pop(0).replace("\\\n", " ")
         found.append(text)
         names = " ".join(_INCLUDE.findall(text)).replace("'", "").replace('"', "").split()
         for name in names:
-            included = _load(os.path.join(folder, name))
-            if included is not None and included not in found:
-                queue.append(included)
-    return found
+            is_cut = is_cut or "$" in name
+            for path in _expand_include(os.path.join(folder, name)):
+                included = None if path in paths else _load(path)
+                if included is not None:
+                    paths[path] = None
+                    queue.append(included)
+    return _Included(found, list(paths), is_cut or bool(queue))
+
+
+def _expand_include(path: str) -> list[str]:
+    """Return the files that a pattern in an `include` line matches."""
+    if not any(char in path for char in "*?["):
+        return [path]
+    return sorted(islice(glob.iglob(path), MAX_INCLUDED + 1))
 
 
 def _find_needed_rules(recipes: _Recipes) -> Iterator[tuple[str, _Rule]]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from hilum_guard.commands.list_changes import Change, Changes, Scope, get_base_name, read_change
 from hilum_guard.commands.shell_words import UNKNOWN
 
 MAX_DEPTH = 8
@@ -23,6 +24,10 @@ MAX_VALUES = 12
 _MODULES = frozenset(
     "os posix subprocess pty asyncio trio anyio pexpect builtins importlib ctypes commands".split()
 )
+# Libraries with which any function, or any attribute, may be a program.
+_LIBRARIES = frozenset("sh plumbum invoke fabric delegator sarge git".split())
+# Modules that run code in a file, or in data.
+_LOADERS = frozenset("runpy importlib marshal pickle code timeit imp zipimport".split())
 # Functions that start a program, whatever their module is called.
 _SURE = re.compile(
     r"system|popen\d?|Popen|check_call|check_output|getoutput|getstatusoutput|posix_spawnp?"
@@ -30,14 +35,37 @@ _SURE = re.compile(
 )
 # Functions that start a program only in one of the modules above.
 _IN_MODULE = frozenset(("run", "call", "spawn", "spawnu", "runu"))
-_SHELL_TEXT = re.compile(r"system|popen\d?|getoutput|getstatusoutput|create_subprocess_shell")
 # These functions take the program first, and then the list of its words, or the words themselves.
 _PROGRAM_FIRST = re.compile(r"(?:spawn[lv]|exec[lv])p?e?|posix_spawnp?")
-_HIDES = frozenset(("exec", "eval", "compile", "__import__", "globals"))
+_HIDES = frozenset(("exec", "eval", "compile", "__import__", "globals", "execfile"))
+# Functions of other modules that run code, or get a function by its name.
+_HIDES_IN_MODULE = re.compile(
+    r"builtins\.(?:exec|eval|compile|__import__|getattr|vars|globals|__dict__)|marshal\.loads?"
+    r"|operator\.(?:attrgetter|methodcaller)|timeit\.(?:timeit|repeat|Timer)|imp\.\w+"
+    r"|code\.(?:Interactive\w+|interact|compile_command)|zipimport\.zipimporter"
+    r"|types\.(?:CodeType|FunctionType)"
+)
+# Functions that load code from a file or module: their arguments must be known.
+_LOADS = re.compile(
+    r"import_module|run_module|run_path|spec_from_file_location|\w*FileLoader|spec_from_loader"
+)
 _TEMPORARY = frozenset("tmp_path tmpdir tmp_path_factory".split())
 
 _LAMBDA = "<lambda>"
-_MAY_START = re.compile(rf"(?:{_SURE.pattern})\b|{'|'.join(sorted(_MODULES))}|exec|eval|__")
+_MAY_START = re.compile(
+    rf"(?:{_SURE.pattern})\b|{'|'.join(sorted(_MODULES | _LOADERS))}|exec|eval|__"
+    rf"|import\s+(?:{'|'.join(sorted(_LIBRARIES))})\b|from\s+(?:{'|'.join(sorted(_LIBRARIES))})\b"
+    r"|operator|types"
+)
+# Encodings in which text means what it seems to mean; in others, a comment may be code (PEP 263).
+_CODING = re.compile(r"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PLAIN_CODING = re.compile(
+    r"utf[-_]?8(?:[-_]sig)?|(?:us[-_])?ascii|latin[-_]?1|iso[-_]8859[-_]\d+|cp125\d"
+)
+# An unknown number of words that are known only at run time.
+_MORE_WORDS = (UNKNOWN,) * 3
+# Stands for a value that refers to itself, followed by its name.
+_SELF = "\0"
 
 Value = str | tuple[str, ...]
 """What an expression may be: a text, or a list of words."""
@@ -74,6 +102,8 @@ def find_started(texts: tuple[str, ...], callers: tuple[str, ...] = ()) -> Start
     is_unknown = False
     readable = 0
     for number, text in enumerate((*texts, *callers)):
+        if number < len(texts) and not has_plain_coding(text):
+            is_unknown = True
         try:
             module = _Module(ast.parse(text), modules)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -95,6 +125,12 @@ def find_started(texts: tuple[str, ...], callers: tuple[str, ...] = ()) -> Start
     return StartedCommands(tuple(commands), tuple(words), is_unknown)
 
 
+def has_plain_coding(text: str) -> bool:
+    """Return whether Python reads a text as it seems to be, and not in an unusual encoding."""
+    found = _CODING.match(text)
+    return found is None or _PLAIN_CODING.fullmatch(found[1].lower()) is not None
+
+
 class _Module:
     """The parts of a module that decide what its calls start.
 
@@ -106,10 +142,11 @@ class _Module:
     def __init__(self, tree: ast.Module, modules: list[_Module]) -> None:
         self.tree = tree
         self.modules = modules
+        self.changes = Changes(tree)
         self.visiting: set[tuple[str, str]] = set()
+        self.starred: list[str] = []
         self.imported: dict[str, str] = {}
         self.assigned: dict[str, list[ast.expr]] = {}
-        self.added: dict[str, list[ast.expr]] = {}
         self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self.parameters: dict[str, set[str]] = {}
         self.calls: dict[str, list[ast.Call]] = {}
@@ -129,6 +166,9 @@ class _Module:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 module = node.module if isinstance(node, ast.ImportFrom) else ""
+                if alias.name == "*":
+                    self.starred.append(module or "")
+                    continue
                 name = f"{module}.{alias.name}" if module else alias.name
                 self.imported[alias.asname or alias.name.split(".")[0]] = name
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign):
@@ -152,9 +192,6 @@ class _Module:
             self.harmless.add(node.func)
             if _last_name(node.func) in ("isinstance", "issubclass", "cast"):
                 self.harmless |= {each for arg in node.args for each in ast.walk(arg)}
-            is_list = _last_name(node.func) in ("append", "extend", "insert")
-            if is_list and isinstance(node.func, ast.Attribute):
-                self.added.setdefault(_last_name(node.func.value), []).extend(node.args[-1:])
 
     def _note_assignment(
         self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign
@@ -162,12 +199,12 @@ class _Module:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if isinstance(node, ast.AnnAssign):
             self.harmless |= set(ast.walk(node.annotation))
-        if node.value is None:
+        if node.value is None or isinstance(node, ast.AugAssign):
+            return
+        if isinstance(node, ast.Assign) and read_change(node)[1] is not None:
             return
         for target in targets:
-            if isinstance(node, ast.AugAssign):
-                self.added.setdefault(_last_name(target), []).append(node.value)
-            elif isinstance(target, ast.Name | ast.Attribute):
+            if isinstance(target, ast.Name | ast.Attribute):
                 self.assigned.setdefault(_last_name(target), []).append(node.value)
             else:
                 for name in _names_in(target):
@@ -188,9 +225,12 @@ class _Module:
                 if isinstance(value, str):
                     is_unknown |= value.lstrip().startswith(UNKNOWN) or not value
                     texts[value] = None
-                else:
-                    is_unknown |= not value or UNKNOWN in value[0]
-                    words[value] = None
+                    continue
+                is_unknown |= not value or UNKNOWN in value[0]
+                words[value] = None
+                if self._find_function(call.func) == "":
+                    # `map(os.system, ["git push"])`
+                    texts.update(dict.fromkeys(each for each in value if " " in each))
         is_unknown |= self._hides_calls()
         return StartedCommands(tuple(texts), tuple(words), is_unknown)
 
@@ -214,19 +254,68 @@ class _Module:
     def _find_function(self, node: ast.expr) -> str:
         """Return the name of the function if an expression is one that starts a program."""
         if isinstance(node, ast.Name):
-            origin = self.imported.get(node.id, "")
-            if not origin:
-                values = self.assigned.get(node.id, [])
-                aliases = [each for each in values if isinstance(each, ast.Attribute)]
-                return next(filter(None, map(self._find_function, aliases)), "")
-            module, _, name = origin.rpartition(".")
-            return name if self._is_start(name, module) else ""
+            name = node.id
+            origin = self.imported.get(name, "")
+            if origin:
+                module, _, inner = origin.rpartition(".")
+                if self._is_start(inner, module):
+                    return inner
+                return self._find_in_others(inner) if module else ""
+            return self._find_alias(name) or self._find_starred(name)
         if isinstance(node, ast.Attribute):
-            base = node.value
-            module = self.imported.get(base.id, "") if isinstance(base, ast.Name) else ""
             # `os.exec` is one, and `pattern.exec` or `app.system` of another object may be one.
-            return node.attr if self._is_start(node.attr, module) else ""
+            if self._is_start(node.attr, self._find_module(node.value)):
+                return node.attr
+            if node.attr in self.assigned:  # `self.start = subprocess.run`
+                return self._find_alias(node.attr)
+            base = self.imported.get(_last_name(node.value), "")
+            is_own = base and base.split(".")[0] not in _MODULES
+            return self._find_in_others(node.attr) if is_own else ""
         return ""
+
+    def _find_alias(self, name: str) -> str:
+        """Return the function that starts a program and that code assigns to a name, if any."""
+        if ("alias", name) in self.visiting:
+            return ""
+        self.visiting.add(("alias", name))
+        try:
+            values = self.assigned.get(name, [])
+            aliases = [each for each in values if isinstance(each, ast.Attribute | ast.Name)]
+            return next(filter(None, map(self._find_function, aliases)), "")
+        finally:
+            self.visiting.discard(("alias", name))
+
+    def _find_starred(self, name: str) -> str:
+        """Return a function that starts a program if `from MODULE import *` may have imported it."""
+        if not self.starred or name in self.functions or name in self.parameters:
+            return ""
+        if any(self._is_start(name, module) for module in self.starred if module):
+            return name
+        return self._find_in_others(name)
+
+    def _find_in_others(self, name: str) -> str:
+        """Return a function that starts a program if another module has it under a name."""
+        others = [each for each in self.modules if each is not self and name not in each.functions]
+        if ("others", name) in self.visiting:
+            return ""
+        self.visiting.add(("others", name))
+        try:
+            found = (each._find_function(ast.Name(name, ast.Load())) for each in others)
+            return next(filter(None, found), "")
+        finally:
+            self.visiting.discard(("others", name))
+
+    def _find_module(self, node: ast.expr) -> str:
+        """Return the module that an expression is; empty if it is none, or not known."""
+        name = _last_name(node)
+        origin = self.imported.get(name, "")
+        if isinstance(node, ast.Attribute):
+            # `helper.subprocess`
+            return name if name in _MODULES else ""
+        if origin or not isinstance(node, ast.Name):
+            return origin
+        values = [each for each in self.assigned.get(name, ()) if isinstance(each, ast.Name)]
+        return next(filter(None, (self.imported.get(each.id, "") for each in values)), "")
 
     @staticmethod
     def _is_start(name: str, module: str) -> bool:
@@ -236,6 +325,17 @@ class _Module:
         return _SURE.fullmatch(name) is not None and (not top or top in _MODULES)
 
     def _list_commands(self, call: ast.Call, name: str, arguments: list[ast.expr]) -> list[Value]:
+        """Return the commands that a call starts."""
+        commands = self._list_given(call, name, arguments)
+        replaced = [each.value for each in call.keywords if each.arg == "executable"]
+        for node in replaced:
+            # The words of the command then begin with any name.
+            for program in self._evaluate(node):
+                first = program if isinstance(program, str) else UNKNOWN
+                commands += [(first, *each[1:]) for each in commands if not isinstance(each, str)]
+        return commands
+
+    def _list_given(self, call: ast.Call, name: str, arguments: list[ast.expr]) -> list[Value]:
         if not arguments:
             return [""] if call.keywords or call.args else []
         if any(isinstance(each, ast.Starred) for each in arguments[:1]):
@@ -268,53 +368,75 @@ class _Module:
 
     def _hides_calls(self) -> bool:
         """Return whether code runs other code, or functions whose names it assembles."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                if node.func.id in _HIDES and node.func.id not in self.functions:
-                    return True
-                if node.func.id in ("getattr", "vars") and self._names_module(node.args[:1]):
-                    return True
-            elif isinstance(node, ast.Attribute):
-                is_table = node.attr == "__dict__" and self._names_module([node.value])
-                if is_table or _dotted(node) in ("builtins.exec", "builtins.eval"):
-                    return True
-            elif isinstance(node, ast.Subscript) and _dotted(node.value) == "sys.modules":
-                name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
-                is_read = isinstance(node.ctx, ast.Load) and _dotted(node.slice) != "__name__"
-                if is_read and (not name or str(name).split(".")[0] in _MODULES):
-                    return True
-            elif isinstance(node, ast.Name) and node.id == "__builtins__":
-                return True
-            # A function that is stored or passed on may be called anywhere.
-            if (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.ctx, ast.Load)
-                and node not in self.harmless
-                and self._names_module([node.value])
-                and self._find_function(node)
-                and not self._is_alias(node)
-            ):
-                return True
-        return self._imports_assembled()
+        if any(self._is_hidden(node) for node in ast.walk(self.tree)):
+            return True
+        imported = {origin.split(".")[0] for origin in (*self.imported.values(), *self.starred)}
+        return not _LIBRARIES.isdisjoint(imported) or self._loads_assembled()
 
-    def _is_alias(self, node: ast.Attribute) -> bool:
+    def _is_hidden(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+            if name in ("getattr", "vars") and self._names_module(node.args[:1]):
+                return True
+        if isinstance(node, ast.Name):
+            is_own = node.id in self.functions or node.id in self.assigned
+            if not isinstance(node.ctx, ast.Load):
+                return False
+            if node.id == "__builtins__" or (node.id in _HIDES and not is_own):
+                return node.id not in self.parameters
+            if _HIDES_IN_MODULE.fullmatch(self.imported.get(node.id, "")):
+                return True
+            return self._is_stored_function(node)
+        if isinstance(node, ast.Attribute):
+            if node.attr == "__dict__" and self._names_module([node.value]):
+                return True
+            full = f"{self._find_module(node.value)}.{node.attr}"
+            return _HIDES_IN_MODULE.fullmatch(full) is not None or self._is_stored_function(node)
+        if isinstance(node, ast.Subscript) and _dotted(node.value) == "sys.modules":
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+            is_read = isinstance(node.ctx, ast.Load) and _dotted(node.slice) != "__name__"
+            return is_read and (not key or str(key).split(".")[0] in _MODULES)
+        return False
+
+    def _is_stored_function(self, node: ast.Name | ast.Attribute) -> bool:
+        """Return whether code stores or passes on a function, which may be called anywhere."""
+        if not isinstance(node.ctx, ast.Load) or node in self.harmless:
+            return False
+        if isinstance(node, ast.Attribute) and not self._names_module([node.value]):
+            return False
+        if isinstance(node, ast.Name) and node.id not in self.imported:
+            return False
+        return bool(self._find_function(node)) and not self._is_alias(node)
+
+    def _is_alias(self, node: ast.Name | ast.Attribute) -> bool:
         """Return whether a function only gets another name, whose calls are read."""
         return any(node in values for values in self.assigned.values())
 
-    def _imports_assembled(self) -> bool:
-        calls = [*self.calls.get("import_module", ()), *self.calls.get("run_module", ())]
-        calls += self.calls.get("run_path", ())
+    def _loads_assembled(self) -> bool:
+        """Return whether code loads modules or files whose names it assembles, or hidden ones."""
+        for name, calls in self.calls.items():
+            if not _LOADS.fullmatch(name):
+                continue
+            for call in calls:
+                origin = self.imported.get(_root_name(call.func), name)
+                if origin.split(".")[0] not in ("importlib", "runpy", name):
+                    continue
+                given = [*call.args[:2], *(each.value for each in call.keywords)]
+                texts = [each.value for each in given if isinstance(each, ast.Constant)]
+                is_known = bool(given) and len(texts) == len(given)
+                # Its functions are called without being imported.
+                if not is_known or any(str(text).split(".")[0] in _MODULES for text in texts):
+                    return True
         return any(
-            not (call.args and isinstance(call.args[0], ast.Constant))
-            for call in calls
-            if self.imported.get(_root_name(call.func), "").split(".")[0] in ("importlib", "runpy")
+            isinstance(each, ast.Constant)
+            for name in ("loads", "load")
+            for call in self.calls.get(name, ())
+            if self._find_module(getattr(call.func, "value", call.func)) == "pickle"
+            for each in call.args[:1]
         )
 
     def _names_module(self, nodes: list[ast.expr]) -> bool:
-        return any(
-            isinstance(node, ast.Name) and self.imported.get(node.id, "").split(".")[0] in _MODULES
-            for node in nodes
-        )
+        return any(self._find_module(node).split(".")[0] in _MODULES for node in nodes)
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -322,8 +444,7 @@ class _Module:
         """Return the values that an expression may have; `UNKNOWN` for what is not known."""
         if depth > MAX_DEPTH:
             return [UNKNOWN]
-        values = self._evaluate_node(node, depth + 1)
-        return values[:MAX_VALUES] if len(values) <= MAX_VALUES else [*values[:MAX_VALUES], UNKNOWN]
+        return _limit(self._evaluate_node(node, depth + 1))
 
     def _evaluate_node(self, node: ast.expr, depth: int) -> list[Value]:
         match node:
@@ -332,7 +453,7 @@ class _Module:
             case ast.Constant(value=value):
                 return [str(value)]
             case ast.JoinedStr(values=parts):
-                return [self._join([self._evaluate(each, depth)[:1] for each in parts])]
+                return self._join([self._evaluate(each, depth) for each in parts])
             case ast.FormattedValue(value=value) | ast.Await(value=value):
                 return self._evaluate(value, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -344,7 +465,7 @@ class _Module:
             case ast.BoolOp(values=operands):
                 return [value for each in operands for value in self._evaluate(each, depth)]
             case ast.Name(id=name):
-                return self._evaluate_name(name, depth)
+                return self._evaluate_name(name, depth, self.changes.find_scope(node))
             case ast.Attribute(attr=name):
                 if _dotted(node) == "sys.executable":
                     return ["python3"]
@@ -367,22 +488,25 @@ class _Module:
             is_starred = isinstance(item, ast.Starred)
             inner = item.value if isinstance(item, ast.Starred) else item
             added: list[tuple[str, ...]] = []
-            for value in self._evaluate(inner, depth):
+            for value in _without_self(self._evaluate(inner, depth)):
                 if isinstance(value, str):
-                    added.append((value,))
+                    added.append(_MORE_WORDS if is_starred and value == UNKNOWN else (value,))
                 else:
                     added.append(value if is_starred else (" ".join(value),))
-            lists = [(*words, *more) for words in lists for more in added or [(UNKNOWN,)]]
-            lists = lists[:MAX_VALUES]
+            lists = [(*words, *more) for words in lists for more in added or [_MORE_WORDS]]
+            if len(lists) > MAX_VALUES + 1:
+                return [*lists[:MAX_VALUES], UNKNOWN]
         return list(lists)
 
     def _evaluate_operation(self, node: ast.BinOp, depth: int) -> list[Value]:
-        left = self._evaluate(node.left, depth)
+        left = _without_self(self._evaluate(node.left, depth))
         if isinstance(node.op, ast.Mod):
             return [
-                re.sub(r"%[-\w.]*[a-z]", UNKNOWN, each) for each in left if isinstance(each, str)
+                re.sub(r"%(?:\(\w+\))?[-#+ \w.*]*[a-zA-Z]", UNKNOWN, each)
+                for each in left
+                if isinstance(each, str)
             ]
-        right = self._evaluate(node.right, depth)
+        right = _without_self(self._evaluate(node.right, depth))
         found: list[Value] = []
         for one in left:
             for other in right:
@@ -391,31 +515,45 @@ class _Module:
                     # Only the name of a program in an unknown folder matters.
                     known = isinstance(one, str) and UNKNOWN not in one
                     found.append(f"{one}/{name}" if known else name)
-                elif isinstance(one, str) and isinstance(other, str):
-                    found.append(one + other)
-                elif not isinstance(one, str):
-                    found.append((*one, *((other,) if isinstance(other, str) else other)))
                 else:
-                    found.append((one, *other))
+                    found.append(_add(one, other))
         return found if isinstance(node.op, ast.Add | ast.Div) else [UNKNOWN]
 
-    def _evaluate_name(self, name: str, depth: int) -> list[Value]:
+    def _evaluate_name(self, name: str, depth: int, scope: Scope = None) -> list[Value]:
+        """Return the values of a name.
+
+        Args:
+            name: The name.
+            depth: The number of names that were followed.
+            scope: The function of which it is a variable; ``None`` if that is not known.
+        """
         if name in _TEMPORARY and name not in self.assigned:
             return [UNKNOWN]
-        if ("", name) in self.visiting:  # `words = words + […]`
-            return []
-        self.visiting.add(("", name))
+        key = f"{name} {id(scope)}"
+        if ("", key) in self.visiting:
+            return [f"{_SELF}{key}"]
+        self.visiting.add(("", key))
         try:
-            return self._evaluate_uses(name, depth)
+            values = self._evaluate_uses(name, depth, scope)
         finally:
-            self.visiting.discard(("", name))
+            self.visiting.discard(("", key))
+        return [each for each in values if each != f"{_SELF}{key}"]
 
-    def _evaluate_uses(self, name: str, depth: int) -> list[Value]:
+    def _evaluate_uses(self, name: str, depth: int, scope: Scope) -> list[Value]:
         values: list[Value] = []
         for node in self.assigned.get(name, ()):
-            values += self._evaluate(node, depth)
+            if scope is not None and not self.changes.is_in_scope(name, node, scope):
+                continue
+            given = self._evaluate(node, depth)
+            for change in self.changes.certain.get(node, ()):
+                added = self._added(change, depth)
+                given = _limit([_add(one, more) for one in given for more in added])
+            values += self._change(given, self.changes.list_for(name, node), depth)
         for function in self.parameters.get(name, ()):
-            values += self._evaluate_parameter(name, function, depth)
+            if scope is not None and function != getattr(scope, "name", _LAMBDA):
+                continue
+            given = self._evaluate_parameter(name, function, depth)
+            values += self._change(given, self.changes.list_in(name, function), depth)
         is_known = name in self.assigned or name in self.parameters
         origin = "" if is_known else self.imported.get(name, "")
         if origin:
@@ -423,14 +561,69 @@ class _Module:
             inner = origin.rpartition(".")[2]
             for module in self.modules:
                 if module is not self and inner in module.assigned:
-                    values += module._evaluate_name(inner, depth)
-        more = [value for node in self.added.get(name, ()) for value in self._evaluate(node, depth)]
-        for value in more:
-            tail = (value,) if isinstance(value, str) else value
-            values = [
-                each + "".join(tail) if isinstance(each, str) else (*each, *tail) for each in values
-            ]
-        return values if is_known or origin else [UNKNOWN]
+                    given = module._evaluate_name(inner, depth)
+                    values += self._change(given, self.changes.possible.get(name, []), depth)
+        for module in self.modules:
+            # Another module may change `settings.words`.
+            if (
+                module is not self
+                and name not in module.assigned
+                and not module.parameters.get(name)
+            ):
+                values = module._change(values, module.changes.possible.get(name, []), depth)
+        if not is_known and not origin:
+            return [UNKNOWN]
+        return [*values, UNKNOWN] if values and self._may_change_elsewhere(name) else values
+
+    def _added(self, change: Change, depth: int) -> list[Value]:
+        """Return what a change adds."""
+        if change.value is None:
+            return [_MORE_WORDS]
+        values = _without_self(self._evaluate(change.value, depth)) or [UNKNOWN]
+        if change.kind == "extend":
+            return values
+        return [(each if isinstance(each, str) else " ".join(each),) for each in values]
+
+    def _change(self, values: list[Value], changes: list[Change], depth: int) -> list[Value]:
+        """Return the values after changes each of which may happen, in any order, or not."""
+        if not changes or not values:
+            return values
+        found = list(values)
+        together = list(values)
+        for change in changes:
+            if change.kind == "other":
+                found.append(UNKNOWN)
+                continue
+            added = self._added(change, depth)
+            if change.kind == "insert":
+                found.append(UNKNOWN)
+                found += [_add(more, one) for one in values for more in added]
+                continue
+            found += [_add(one, more) for one in values for more in added]
+            together = _limit([_add(one, more) for one in together for more in added])
+        unknown: list[Value] = [UNKNOWN if isinstance(one, str) else _MORE_WORDS for one in values]
+        found += [*together, *map(_add, values, unknown)]
+        return list(dict.fromkeys(found))
+
+    def _may_change_elsewhere(self, name: str) -> bool:
+        """Return whether code may change a list under another name: an alias, or a parameter."""
+        for other, values in self.assigned.items():
+            if other == name:
+                continue
+            for value in values:
+                is_changed = self.changes.possible.get(other) or self.changes.certain.get(value)
+                if is_changed and name in _list_parts(value):
+                    return True
+        for module in self.modules:
+            for parameter, functions in module.parameters.items():
+                for function in functions if module.changes.possible.get(parameter) else ():
+                    if not module.changes.list_in(parameter, function):
+                        continue
+                    for call in self.calls.get(function, ()):
+                        given = [*call.args, *(each.value for each in call.keywords)]
+                        if any(name in _list_parts(each) for each in given):
+                            return True
+        return False
 
     def _evaluate_parameter(self, name: str, function: str, depth: int) -> list[Value]:
         """Return the values of a parameter at all calls of its function."""
@@ -500,14 +693,14 @@ class _Module:
             return self._evaluate(node.args[0], depth)
         if name == "split" and isinstance(node.func, ast.Attribute):
             source = node.args[0] if _dotted(node.func) == "shlex.split" else node.func.value
-            return [_split(each) for each in self._evaluate(source, depth)]
+            return [_split(each) for each in _without_self(self._evaluate(source, depth))]
         base = node.func.value if isinstance(node.func, ast.Attribute) else None
         if name == "join" and node.args and isinstance(base, ast.Constant):
             separator = str(base.value)
-            lists = self._evaluate(node.args[0], depth)
+            lists = _without_self(self._evaluate(node.args[0], depth))
             return [each if isinstance(each, str) else separator.join(each) for each in lists]
         if name == "format" and isinstance(node.func, ast.Attribute):
-            texts = self._evaluate(node.func.value, depth)
+            texts = _without_self(self._evaluate(node.func.value, depth))
             return [re.sub(r"\{[^{}]*\}", UNKNOWN, each) for each in texts if isinstance(each, str)]
         return self._evaluate_function(name, depth)
 
@@ -520,7 +713,7 @@ class _Module:
 
     def _evaluate_returned(self, name: str, depth: int) -> list[Value]:
         if (name, "") in self.visiting:
-            return []
+            return [f"{_SELF}{name}()"]
         self.visiting.add((name, ""))
         try:
             values: list[Value] = []
@@ -528,14 +721,58 @@ class _Module:
                 for each in ast.walk(function):
                     if isinstance(each, ast.Return | ast.Yield) and each.value is not None:
                         values += self._evaluate(each.value, depth)
-            return values
+            return [each for each in values if each != f"{_SELF}{name}()"]
         finally:
             self.visiting.discard((name, ""))
 
     @staticmethod
-    def _join(parts: list[list[Value]]) -> str:
-        texts = [part[0] if part and isinstance(part[0], str) else UNKNOWN for part in parts]
-        return "".join(texts)
+    def _join(parts: list[list[Value]]) -> list[Value]:
+        """Return the texts that consist of one value of each part."""
+        texts: list[Value] = [""]
+        for part in parts:
+            known = [each if isinstance(each, str) else UNKNOWN for each in _without_self(part)]
+            texts = _limit([f"{text}{each}" for text in texts for each in known or [UNKNOWN]])
+        return texts
+
+
+def _limit(values: list[Value]) -> list[Value]:
+    """Return values, of which the rest counts as unknown if there are too many."""
+    values = list(dict.fromkeys(values))
+    # The last one may be what was left out of another expression.
+    return values if len(values) <= MAX_VALUES + 1 else [*values[:MAX_VALUES], UNKNOWN]
+
+
+def _without_self(values: list[Value]) -> list[Value]:
+    """Return values, of which those that refer to themselves are unknown."""
+    return [
+        UNKNOWN if isinstance(each, str) and each.startswith(_SELF) else each for each in values
+    ]
+
+
+def _add(one: Value, other: Value) -> Value:
+    """Return a text or a list of words after another one."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one + other
+    first = (one,) if isinstance(one, str) else one
+    if other == UNKNOWN:
+        return (*first, *_MORE_WORDS)
+    return (*first, *((other,) if isinstance(other, str) else other))
+
+
+def _list_parts(node: ast.AST) -> set[str]:
+    """Return the names of what an expression is, or contains without a copy."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            return {get_base_name(node)}
+        case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.NamedExpr(value=inner):
+            return _list_parts(inner)
+        case ast.IfExp(body=body, orelse=other):
+            return _list_parts(body) | _list_parts(other)
+        case ast.BoolOp(values=items) | ast.List(elts=items) | ast.Tuple(elts=items):
+            return {name for item in items for name in _list_parts(item)}
+        case ast.Dict(values=items):
+            return {name for item in items for name in _list_parts(item)}
+    return set()
 
 
 def _split(value: Value) -> Value:

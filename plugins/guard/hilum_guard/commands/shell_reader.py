@@ -342,7 +342,9 @@ class ShellReader(Expander):
             values = self.state.positional
         # If a `for` loop had no values, the commands in its body would not be read and therefore
         # not judged.
-        for value in values[:MAX_LOOP] or (UNKNOWN,):
+        if not values or len(values) > MAX_LOOP:
+            values = (*values[:MAX_LOOP], UNKNOWN)
+        for value in values:
             self.state.variables[self.node_text(variable)] = (value,)
             self.read_node(body, stdin)
         return None
@@ -369,10 +371,12 @@ class ShellReader(Expander):
         """Read `while` and `until`; each `read` in the condition receives one line of input."""
         before = self.state.positional
         lines = list(filter(None, (stdin or "").split("\n")))
+        if len(lines) > MAX_LOOP:
+            lines = [*lines[:MAX_LOOP], UNKNOWN]
         printed = None
         if not lines:
             printed = self.read_nodes(node.named_children, stdin)
-        for line in lines[:MAX_LOOP]:
+        for line in lines:
             self.read_nodes(node.named_children, line)
         self._restore_positional(before)
         return printed
@@ -638,12 +642,16 @@ class ShellReader(Expander):
         return nested_commands.read_command(self, command)
 
     def _find_environment(self) -> tuple[tuple[str, str], ...]:
-        """Return the variables, set by the text, that decide what Git, editors or `make` run."""
+        """Return the variables, set by the text, that decide what Git, editors or `make` run.
+
+        A variable that may have several values is repeated, with its first value at the end.
+        """
         home = (shell_words.encode_source(self.checker.home),)
         return tuple(
-            (name, values[0])
+            (name, value)
             for name, values in self.state.variables.items()
             if _STEERS.fullmatch(name) and not (name == "HOME" and values == home)
+            for value in reversed(values)
         )
 
     def read_inner(
@@ -682,7 +690,10 @@ class ShellReader(Expander):
 
 _STEERS = re.compile(
     r"GIT_\w+|EDITOR|VISUAL|HOME|XDG_CONFIG_HOME|MAKEFLAGS|GNUMAKEFLAGS|MAKEFILES|PYTHONPATH"
-    r"|PYTEST_ADDOPTS|PYTEST_PLUGINS",
+    r"|PYTEST_ADDOPTS|PYTEST_PLUGINS"
+    # Variables with which managers of Git hooks run none, or leave some out.
+    r"|HUSKY(?:_SKIP_HOOKS)?|LEFTHOOK(?:_EXCLUDE)?|SKIP|OVERCOMMIT_DISABLE|SKIP_SIMPLE_GIT_HOOKS"
+    r"|PRE_COMMIT_ALLOW_NO_CONFIG",
     re.ASCII,
 )
 

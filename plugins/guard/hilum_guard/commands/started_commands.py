@@ -31,6 +31,7 @@ MAX_CODE = 20_000
 """Maximum number of characters in code to search; longer code counts as unknown."""
 MAX_LITERALS = 60
 _LANGUAGE = re.compile(r"(?:python|pypy)[\d.]*|node|nodejs|perl|ruby|php|lua|[gmn]?awk")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _EDITORS = frozenset("vim vi view nvim ex ed red".split())
 # Calls with which these languages start a program.
 _STARTS = re.compile(
@@ -127,6 +128,8 @@ def _read_language(reader: ShellReader, command: ParsedCommand, name: str) -> No
             break
     for code, position, is_new in _find_code(reader, command, name):
         _read_code(reader, command, code, command.words[position + 1 :], is_new=is_new)
+        if is_new and _PYTHON.fullmatch(name) and UNKNOWN not in code:
+            _read_calls(reader, command, (code,))
 
 
 def _find_code(
@@ -210,15 +213,21 @@ def _read_code(
     without = re.sub(r"\0\d+\0", "\0", remainder)
     # A program of the project may assemble commands, which the user has read or written; an agent
     # may write code only to hide a command.
-    if is_new and (_HIDES.search(without) or (starts and _ASSEMBLES.search(without))):
+    is_cut = starts and len(literals) > MAX_LITERALS
+    if is_new and (is_cut or _HIDES.search(without) or (starts and _ASSEMBLES.search(without))):
         reader.add_unknown()
 
 
 # What shows that a module of JavaScript may start a program.
 _STARTS_IN_SCRIPT = re.compile(
-    r"child_process|\bDeno\.(?:Command|run)\b|\bBun\.spawn|\bexeca\b|\bshelljs\b|\bzx\b"
-    r"|\brequire\s*\(\s*[^'\"`\s)]|\brequire\s*\(\s*['\"`][^'\"`]*['\"`]\s*[+.]|process\.binding"
-    r"|\beval\s*\(|\bFunction\s*\("
+    r"child_process|\bDeno\.(?:Command|run)\b|\bBun\.(?:spawn|\$)|\bexeca\b|\bshelljs\b|\bzx\b"
+)
+_LOADS_IN_SCRIPT = r"\b(?:require|import|_load|getBuiltinModule|createRequire\([^()]*\))\s*\(\s*"
+# What shows that it runs text as code, or modules whose names it assembles or escapes.
+_HIDES_IN_SCRIPT = re.compile(
+    rf"{_LOADS_IN_SCRIPT}(?:[^'\"`\s)]|`[^`]*\$\{{|['\"`][^'\"`]*(?:['\"`]\s*[+.[]|\\[xu0-7]))"
+    r"|[=:,(]\s*require\s*[;,)\n]|process\.(?:binding|dlopen)|\beval\s*[(:]|\bFunction\s*\("
+    r"|\.constructor\s*\(|['\"`](?:node:)?vm['\"`]|\\u\{?[0-9a-fA-F]+\}?\w*\s*\("
 )
 
 
@@ -237,16 +246,39 @@ def read_loaded_files(
     for path in paths:
         text = read_loaded(path)
         if text is None:
-            continue
-        if not path.endswith(SCRIPT_ENDS):
+            reader.add_unknown()
+        elif not path.endswith(SCRIPT_ENDS):
             modules.append(text)
-        elif _STARTS_IN_SCRIPT.search(text):
-            _read_code(reader, command, text, (), is_new=True, limit=len(text))
+        else:
+            if _STARTS_IN_SCRIPT.search(text):
+                _read_code(reader, command, text, (), is_new=True, limit=len(text))
+            if _HIDES_IN_SCRIPT.search(text):
+                reader.add_unknown()
     if not modules:
         return
-    # The code that the command names may call what it imports.
-    callers = tuple(code for code, _, _ in _find_code(reader, command, name))
-    started = find_started(tuple(modules), callers)
+    callers: list[str] = []
+    for code, _, is_new in _find_code(reader, command, name):
+        # The code that the command names may call what it imports, and use its values.
+        is_read = is_new and _PYTHON.fullmatch(name)
+        (modules if is_read else callers).append(code)
+    _read_calls(reader, command, tuple(modules), tuple(callers))
+
+
+def _read_calls(
+    reader: ShellReader,
+    command: ParsedCommand,
+    modules: tuple[str, ...],
+    callers: tuple[str, ...] = (),
+) -> None:
+    """Read the commands that modules of Python start by calls.
+
+    Args:
+        reader: The reader of the text.
+        command: The command that loads the modules.
+        modules: Their code.
+        callers: Other code that may call functions of the modules.
+    """
+    started = find_started(modules, callers)
     for line in started.texts:
         reader.read_nested(line)
     for words in started.words:

@@ -23,8 +23,8 @@ def find_git_top(path: str) -> str | None:
     return folder
 
 
-def list_tracked_files(top: str) -> list[str] | None:
-    """Return the files in a repository's index, or ``None`` if it cannot be read. Reads the disk.
+def find_index(top: str) -> str:
+    """Return the path of a repository's index, which need not exist. Reads the disk.
 
     Args:
         top: The top of the repository; its ``.git`` may be a file, as in a worktree.
@@ -33,8 +33,17 @@ def list_tracked_files(top: str) -> list[str] | None:
     if os.path.isfile(git):
         text = os.fsdecode(read_small_file(git, MAX_LINK) or b"")
         git = os.path.join(top, text.removeprefix("gitdir:").strip())
+    return os.path.join(git, "index")
+
+
+def list_tracked_files(top: str) -> list[str] | None:
+    """Return the files in a repository's index, or ``None`` if it cannot be read. Reads the disk.
+
+    Args:
+        top: The top of the repository; its ``.git`` may be a file, as in a worktree.
+    """
     try:
-        return [entry.name for entry in read_index(os.path.join(git, "index"))[1]]
+        return [entry.name for entry in read_index(find_index(top))[1]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, struct.error, IndexError):

@@ -1,0 +1,155 @@
+"""The options of Git's sub-commands, as far as rules concern their values and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilum_guard import make_option_syntax, parse_options
+
+COMMIT = make_option_syntax(
+    flags="apszneiovq",
+    valued="CcFmtU",
+    attached="Su",
+    long_options=(
+        "all patch reuse-message= reedit-message= squash= fixup= reset-author short branch porcelain"
+        " long null file= author= date= message= template= signoff no-signoff trailer= verify"
+        " no-verify allow-empty allow-empty-message cleanup= edit no-edit amend no-post-rewrite"
+        " include only pathspec-from-file= pathspec-file-nul untracked-files verbose quiet dry-run"
+        " status no-status gpg-sign no-gpg-sign interactive ahead-behind no-ahead-behind unified="
+        " inter-hunk-context="
+    ),
+)
+COMMIT_TREE = make_option_syntax(flags="", valued="pmF", attached="S", long_options="gpg-sign")
+MERGE = make_option_syntax(
+    flags="neqv",
+    valued="sXmF",
+    attached="S",
+    long_options=(
+        "stat no-stat summary no-summary log no-log squash no-squash commit no-commit edit no-edit"
+        " cleanup= ff no-ff ff-only rerere-autoupdate no-rerere-autoupdate verify-signatures"
+        " no-verify-signatures strategy= strategy-option= message= file= into-name= verbose quiet"
+        " abort quit continue allow-unrelated-histories progress no-progress gpg-sign no-gpg-sign"
+        " autostash no-autostash overwrite-ignore no-overwrite-ignore signoff no-signoff verify"
+        " no-verify compact-summary"
+    ),
+)
+CHECKOUT = make_option_syntax(
+    flags="qfl23pmtd",
+    valued="bB",
+    long_options=(
+        "quiet force ours theirs track no-track guess no-guess detach orphan= merge conflict= patch"
+        " ignore-other-worktrees recurse-submodules progress no-progress overlay no-overlay"
+        " pathspec-from-file= pathspec-file-nul ignore-skip-worktree-bits overwrite-ignore"
+    ),
+)
+SWITCH = make_option_syntax(
+    flags="dqfmt",
+    valued="cC",
+    long_options=(
+        "create= force-create= guess no-guess detach track no-track force discard-changes orphan="
+        " ignore-other-worktrees conflict= merge quiet progress no-progress recurse-submodules"
+    ),
+)
+WORKTREE = make_option_syntax(
+    flags="fdq",
+    valued="bB",
+    long_options=(
+        "force detach checkout no-checkout lock reason= quiet track no-track guess-remote"
+        " no-guess-remote orphan relative-paths"
+    ),
+)
+BRANCH = make_option_syntax(
+    flags="vqradDmMcCflit",
+    valued="u",
+    long_options=(
+        "track no-track set-upstream-to= unset-upstream color no-color remotes contains="
+        " no-contains= abbrev all delete move copy list show-current create-reflog force merged="
+        " edit-description no-merged= column sort= points-at= ignore-case recurse-submodules"
+        " format= verbose quiet omit-empty"
+    ),
+)
+REBASE = make_option_syntax(
+    flags="ifvqmnrkp",
+    valued="sXCxO",
+    attached="S",
+    long_options=(
+        "onto= keep-base continue skip abort quit edit-todo show-current-patch apply merge empty="
+        " no-keep-empty keep-empty reapply-cherry-picks allow-empty-message skip-empty strategy="
+        " strategy-option= rerere-autoupdate gpg-sign no-gpg-sign quiet verbose stat no-stat verify"
+        " no-verify fork-point no-fork-point ignore-whitespace whitespace= signoff interactive"
+        " rebase-merges exec= root autosquash no-autosquash autostash no-autostash update-refs"
+        " no-update-refs reschedule-failed-exec committer-date-is-author-date ignore-date"
+        " reset-author-date force-rebase no-ff preserve-merges trailer="
+    ),
+)
+PUSH = make_option_syntax(
+    flags="vqnfud46",
+    valued="o",
+    long_options=(
+        "all branches mirror tags follow-tags atomic dry-run delete prune force force-with-lease"
+        " force-if-includes set-upstream thin no-thin quiet verbose progress verify no-verify signed"
+        " no-signed ipv4 ipv6 porcelain repo= push-option= receive-pack= exec= recurse-submodules="
+    ),
+)
+_FETCH_LONG = (
+    "all append atomic depth= deepen= shallow-since= shallow-exclude= unshallow update-shallow"
+    " negotiation-tip= negotiate-only dry-run porcelain write-fetch-head force keep multiple prefetch"
+    " prune prune-tags no-tags refmap= tags recurse-submodules jobs= set-upstream submodule-prefix="
+    " update-head-ok upload-pack= quiet verbose progress server-option= show-forced-updates ipv4"
+    " ipv6 filter= stdin auto-maintenance auto-gc refetch"
+)
+FETCH = make_option_syntax(flags="afkmpPntuqv46", valued="jo", long_options=_FETCH_LONG)
+PULL = make_option_syntax(
+    flags="afkpntuqve46",
+    valued="josX",
+    attached="rS",
+    long_options=(
+        f"{_FETCH_LONG} strategy= strategy-option= rebase no-rebase commit no-commit edit no-edit"
+        " cleanup= ff no-ff ff-only squash no-squash stat no-stat log signoff verify no-verify"
+        " autostash no-autostash allow-unrelated-histories gpg-sign"
+    ),
+)
+CLONE = make_option_syntax(
+    flags="lsqvn46",
+    valued="boucj",
+    long_options=(
+        "local no-local no-hardlinks shared reference= reference-if-able= dissociate server-option="
+        " quiet verbose progress no-checkout reject-shallow no-reject-shallow bare sparse filter="
+        " also-filter-submodules mirror origin= branch= revision= upload-pack= template= config="
+        " depth= shallow-since= shallow-exclude= single-branch no-single-branch tags no-tags"
+        " recurse-submodules shallow-submodules remote-submodules separate-git-dir= ref-format= jobs="
+        " bundle-uri="
+    ),
+)
+SUBTREE = make_option_syntax(flags="dq", valued="Pbm", long_options="prefix= branch= message=")
+UPDATE_REFERENCE = make_option_syntax(
+    flags="dz", valued="m", long_options="no-deref create-reflog stdin batch-updates"
+)
+SYMBOLIC_REFERENCE = make_option_syntax(
+    flags="qd", valued="m", long_options="quiet delete short recurse no-recurse"
+)
+PLAIN = make_option_syntax(valued="m", flags="qd")
+"""The options of sub-commands that have hardly any."""
+
+_SYNTAX = {
+    "branch": BRANCH,
+    "checkout": CHECKOUT,
+    "clone": CLONE,
+    "fetch": FETCH,
+    "pull": PULL,
+    "push": PUSH,
+    "rebase": REBASE,
+    "switch": SWITCH,
+    "symbolic-ref": SYMBOLIC_REFERENCE,
+    "update-ref": UPDATE_REFERENCE,
+}
+
+
+def list_operands(verb: str, words: Sequence[str]) -> list[str]:
+    """Return the arguments of a Git command that are neither options nor their values.
+
+    Args:
+        verb: Its sub-command.
+        words: The words after the sub-command.
+    """
+    return list(parse_options(words, _SYNTAX.get(verb, PLAIN)).operands)

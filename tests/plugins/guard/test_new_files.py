@@ -1,0 +1,116 @@
+"""The guard tells the project's own files from those that an agent may have written."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hilum_guard import is_tracked
+from hilum_guard.new_files import is_new_file, is_written_file
+
+OLD = (1_700_000_000, 1_700_000_000)
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x\n")
+        os.utime(folder / name, OLD)
+
+
+def git(folder: Path, *words: str) -> None:
+    user = (
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.com",
+        "-c",
+        "protocol.file.allow=always",
+    )
+    subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with four files in its index."""
+    folder = tmp_path.resolve() / "repository"
+    put(folder, "pkg/alpha.py", "pkg/alphabet.py", "pkg/beta.py", "sub/evil.py")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    return folder
+
+
+def is_own(folder: Path, name: str, root: Path | None = None) -> bool:
+    path, top = str(folder / name), str(root or folder)
+    is_old = not is_new_file(path, top)
+    assert is_old is not is_written_file(path, top)
+    return is_old
+
+
+def test_a_name_at_the_end_of_a_tracked_path_is_not_tracked(root: Path) -> None:
+    put(root, "evil.py", "beta.py", "kg/beta.py")
+    for name in ("evil.py", "beta.py", "kg/beta.py"):
+        assert not is_own(root, name)
+        assert not is_tracked(str(root / name), str(root))
+    assert is_own(root, "sub/evil.py")
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_every_version_of_the_index_is_read(root: Path, version: str) -> None:
+    git(root, "update-index", "--index-version", version)
+    put(root, "pkg/gamma.py")
+    for name in ("pkg/alpha.py", "pkg/alphabet.py", "pkg/beta.py"):
+        assert is_own(root, name)
+    assert not is_own(root, "pkg/gamma.py")
+
+
+def test_a_linked_working_tree_has_an_index_of_its_own(root: Path) -> None:
+    git(root, "commit", "-qm", "start")
+    tree = root.parent / "tree"
+    git(root, "worktree", "add", "-q", str(tree))
+    put(tree, "pkg/beta.py", "fresh.py")
+    assert is_own(tree, "pkg/beta.py")
+    assert not is_own(tree, "fresh.py")
+
+
+def test_a_workspace_may_be_a_folder_of_a_repository(root: Path) -> None:
+    put(root, "pkg/fresh.py", "pkg/evil.py")
+    assert is_own(root / "pkg", "beta.py")
+    assert not is_own(root / "pkg", "fresh.py")
+    assert not is_own(root / "pkg", "evil.py")
+
+
+def test_a_submodule_is_the_projects_own_and_another_inner_repository_is_not(root: Path) -> None:
+    other = root.parent / "other"
+    put(other, "a.py")
+    git(other, "init", "-q")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "start")
+    git(root, "submodule", "add", "-q", str(other), "module")
+    put(root, "module/a.py", "module/b.py")
+    assert is_own(root, "module/a.py")
+    assert not is_own(root, "module/b.py")
+    put(root, "made/a.py")
+    git(root / "made", "init", "-q")
+    git(root / "made", "add", ".")
+    assert not is_own(root, "made/a.py")
+    # Whether it belongs to the project is unknown, so that a change of it counts as one.
+    assert is_tracked(str(root / "made/a.py"), str(root))
+
+
+def test_no_file_is_the_projects_own_if_the_index_cannot_be_read(root: Path) -> None:
+    git(root, "update-index", "--split-index")
+    assert not is_own(root, "pkg/beta.py")
+    assert is_tracked(str(root / "pkg/beta.py"), str(root))
+    (root / ".git" / "index").write_bytes(b"DIRC" + bytes(100))
+    assert not is_own(root, "pkg/beta.py")
+    (root / ".git" / "index").unlink()
+    assert not is_own(root, "pkg/beta.py")
+
+
+def test_without_a_repository_old_files_are_the_users_own(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    put(folder, "a.py")
+    assert is_own(folder, "a.py")
+    os.utime(folder / "a.py")
+    assert not is_own(folder, "a.py")
