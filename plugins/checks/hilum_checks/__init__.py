@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         describe_rewrite,
         judge,
         judge_call,
-        need_history,
-        need_reads,
+        needs_history,
+        needs_reads,
     )
 
 __all__ = [
@@ -38,8 +38,8 @@ __all__ = [
     "judge",
     "judge_answer",
     "judge_call",
-    "need_history",
-    "need_reads",
+    "needs_history",
+    "needs_reads",
 ]
 
 WORKSPACE = PurePosixPath(".")
@@ -61,8 +61,8 @@ _MODULES = {
     "judge": "verdicts",
     "judge_answer": "answers",
     "judge_call": "verdicts",
-    "need_history": "verdicts",
-    "need_reads": "verdicts",
+    "needs_history": "verdicts",
+    "needs_reads": "verdicts",
 }
 
 

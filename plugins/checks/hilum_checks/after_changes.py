@@ -1,4 +1,4 @@
-"""Reads what must follow a change: "after changing ⟦0⟧, run ⟦1⟧", "update ⟦1⟧ when ⟦0⟧ changes".
+"""Read what must follow a change: "after changing ⟦0⟧, run ⟦1⟧", "update ⟦1⟧ when ⟦0⟧ changes".
 
 It must have been done when the agent gives its final answer.
 """
@@ -11,7 +11,7 @@ from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks.code_names import TEXTS
 from hilum_checks.file_rules import patterns_of
 from hilum_checks.label_scopes import narrow_to_language
-from hilum_checks.model import WRITES, Accompanied, Paths, Preceded
+from hilum_checks.model import WRITES, ChangedTogether, CommandBefore, Paths
 from hilum_checks.preceding import read_needed
 from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
@@ -35,7 +35,7 @@ _UPDATING = frozenset("the a also too accordingly always same file documentation
 
 def read_following(
     needed: Sequence[Token], changed: Sequence[Token], scope: Scope
-) -> tuple[Preceded | Accompanied, ...]:
+) -> tuple[CommandBefore | ChangedTogether, ...]:
     """Read "run ⟦0⟧ after changing ⟦1⟧": what must follow a change of some files.
 
     Args:
@@ -48,9 +48,9 @@ def read_following(
         return ()
     commands = read_needed(needed, scope)
     if commands:
-        return tuple(Preceded(each, None, paths) for each in commands)
+        return tuple(CommandBefore(each, None, paths) for each in commands)
     updated = _read_updated(needed, scope)
-    return (Accompanied(updated, None, paths),) if updated else ()
+    return (ChangedTogether(updated, None, paths),) if updated else ()
 
 
 def split_situation(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:

@@ -1,4 +1,4 @@
-"""Judges final answers, and whether a session may load a file."""
+"""Judge final answers, and whether a session may load a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hilum_checks import expressions
-from hilum_checks.model import Accompanied, Answers, Contexts, Preceded
+from hilum_checks.model import Answers, ChangedTogether, CommandBefore, ExcludedFiles
 from hilum_checks.verdicts import EnforcedRule, parts_of, quote_rule
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
 
 def find_due(
     rules: Iterable[EnforcedRule], history: CallHistory, root: Path
-) -> list[tuple[EnforcedRule, Preceded | Accompanied]]:
+) -> list[tuple[EnforcedRule, CommandBefore | ChangedTogether]]:
     """Return what must still be done before a final answer, with the rules that say so. Blocks.
 
     Args:
@@ -47,15 +47,15 @@ def find_due(
     return [
         (rule, constraint)
         for rule, _, constraint in parts_of(rules)
-        if isinstance(constraint, Preceded | Accompanied)
+        if isinstance(constraint, CommandBefore | ChangedTogether)
         and constraint.before is None
         and history.is_due(constraint, root)
     ]
 
 
-def describe_due(rule: EnforcedRule, constraint: Preceded | Accompanied) -> str:
+def describe_due(rule: EnforcedRule, constraint: CommandBefore | ChangedTogether) -> str:
     """Return a message about something that has not been done although files have changed."""
-    if isinstance(constraint, Accompanied):
+    if isinstance(constraint, ChangedTogether):
         return (
             f"{quote_rule(rule)} wants {constraint.needed} together with this change. Do so, then"
             " give the answer again. If nothing is to be changed there, give the answer again and"
@@ -97,7 +97,7 @@ def check_context(rules: Iterable[EnforcedRule], name_or_path: str, kind: str) -
     """
     wanted = name_or_path.replace("\\", "/").removeprefix("./")
     for rule, _, constraint in parts_of(rules):
-        if not isinstance(constraint, Contexts) or kind not in constraint.kinds:
+        if not isinstance(constraint, ExcludedFiles) or kind not in constraint.kinds:
             continue
         if any(_is_same(name.removeprefix("./"), wanted) for name in constraint.names):
             return f"{quote_rule(rule)} excludes it from {kind} sessions."

@@ -1,4 +1,4 @@
-"""Finds commands and code that a sentence names without quotes: "run npm test", "no foo() calls"."""
+"""Find commands and code that a sentence names without quotes: "run npm test", "no foo() calls"."""
 
 from __future__ import annotations
 

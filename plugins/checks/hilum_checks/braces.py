@@ -1,4 +1,4 @@
-"""Expands braces in patterns, such as ``*.{ts,tsx}``, as shells do."""
+"""Expand braces in patterns, such as ``*.{ts,tsx}``, as shells do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Determines what a call does, as far as its arguments show: its paths, commands and hosts."""
+"""Determine what a call does, as far as its arguments show: its paths, commands and hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembers which commands of a session have succeeded, and which files it has read and written."""
+"""Remember which commands of a session have succeeded, and which files it has read and written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from hilum_guard import FileAccess, is_tracked
 from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
+from hilum_checks.model import (
+    WRITES,
+    Action,
+    ChangedTogether,
+    CommandBefore,
+    Commands,
+    Paths,
+    ReadFirst,
+    RunFirst,
+)
 from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
@@ -181,7 +190,23 @@ class CallHistory:
         """
         return self._last_edit if task_kinds.is_formatter(command) else self.last_write
 
-    def must_wait(self, constraint: Preceded | Accompanied, facts: CallFacts) -> bool:
+    def is_met(
+        self, constraint: CommandBefore | ChangedTogether | ReadFirst | RunFirst, facts: CallFacts
+    ) -> bool:
+        """Return whether a call may run, because what must be done first has been done. Blocks.
+
+        Args:
+            constraint: What must wait, and what must be done first.
+            facts: The call.
+        """
+        root = facts.matcher.root
+        if isinstance(constraint, ReadFirst):
+            return self.has_read(constraint.needed, root)
+        if isinstance(constraint, RunFirst):
+            return self.has_run(constraint.needed, root)
+        return not self.must_wait(constraint, facts)
+
+    def must_wait(self, constraint: CommandBefore | ChangedTogether, facts: CallFacts) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
 
         Args:
@@ -202,7 +227,7 @@ class CallHistory:
 
     def _waits_at(
         self,
-        constraint: Preceded | Accompanied,
+        constraint: CommandBefore | ChangedTogether,
         facts: CallFacts,
         place: int,
         command: CommandFacts | None,
@@ -212,7 +237,7 @@ class CallHistory:
         changed = constraint.changed
         matcher = PathMatcher(root)
         steps = [step for step in call_steps.find_writes(facts) if step.place < place]
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
@@ -256,7 +281,7 @@ class CallHistory:
         """Note that an agent has given its final answer, with which a piece of work ends."""
         self._answered = self._calls * _STEPS + _STEPS - 1
 
-    def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
+    def is_due(self, constraint: CommandBefore | ChangedTogether, root: Path) -> bool:
         """Return whether something must still be done, because files have changed. Blocks.
 
         Args:
@@ -265,7 +290,7 @@ class CallHistory:
         """
         matcher = PathMatcher(root)
         changed = constraint.changed
-        if isinstance(constraint, Accompanied):
+        if isinstance(constraint, ChangedTogether):
             # A piece of work ends with a final answer, or with the command, such as a commit.
             begin = self._answered
             if constraint.before is not None:

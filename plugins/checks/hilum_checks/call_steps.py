@@ -1,4 +1,4 @@
-"""Orders what a call does: which of its commands certainly succeed, and when it writes files.
+"""Order what a call does: which of its commands certainly succeed, and when it writes files.
 
 ``make test && git commit`` keeps "run `make test` before committing"; ``echo x >> a.py && git
 commit`` does not, however often the tests ran before.

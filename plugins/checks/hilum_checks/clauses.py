@@ -1,4 +1,4 @@
-"""Divides a part of a sentence into clauses: verbs and the object that they have in common."""
+"""Divide a part of a sentence into clauses: verbs and the object that they have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether a quoted name is code, and returns an expression that finds it in files."""
+"""Decide whether a quoted name is code, and return an expression that finds it in files."""
 
 from __future__ import annotations
 

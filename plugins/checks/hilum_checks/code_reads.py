@@ -1,4 +1,4 @@
-"""Removes paths from code that certainly only reads the files, for rules about writing.
+"""Remove paths from code that certainly only reads the files, for rules about writing.
 
 A word such as ``dump`` or ``copy`` makes code look as if it wrote files, so every path in it would
 count as written: ``json.dumps(json.load(open("config.json")))``. Only positions that cannot write

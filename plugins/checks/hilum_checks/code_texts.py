@@ -1,4 +1,4 @@
-"""Finds code that commands run but no command parser reads: inline code and scripts."""
+"""Find code that commands run but no command parser reads: inline code and scripts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hilum_guard import UNKNOWN, locate
+
+from hilum_checks.hidden_texts import assembles_names, decodes_text
 
 if TYPE_CHECKING:
     from hilum_guard import CommandEffects
@@ -150,30 +152,6 @@ def may_move(text: str) -> bool:
 _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 
-# Functions that turn encoded text into a path; ordinary programs rarely use them for that.
-_DECODES = re.compile(
-    r"\bchr\(|decode\(|fromhex|bytes\(\[|\[::-1\]|CharCode|\bpack\s*\(|\breverse\b|__import__"
-    r"|getattr\((?:os|__builtins__)|\batob\b|Buffer\.from"
-)
-_DECODES_LITERALS = re.compile(
-    r"\bchr\(\s*\d|b(?:32|64|85)decode|fromhex|unhexlify|codecs\.decode|bytes\(\[|['\"]\s*\[::-1\]"
-    r"|CharCode|\batob\b|Buffer\.from\(['\"]"
-)
-# What assembles text at run time.
-_ASSEMBLES = re.compile(
-    r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
-    r"|listdir|scandir|iterdir|\bwalk\b|readdir|\bDir\b"
-)
-
-
-def decodes_paths(text: str) -> bool:
-    """Return whether code decodes literal text, so that it may use any path.
-
-    Modules and tests often decode what a program prints, which is no path.
-    """
-    return _DECODES_LITERALS.search(text) is not None
-
-
 def hides_paths(text: str, *, is_new: bool) -> bool:
     """Return whether code uses paths that its text does not show.
 
@@ -181,7 +159,7 @@ def hides_paths(text: str, *, is_new: bool) -> bool:
         text: The code.
         is_new: Whether the call contains the code; other code belongs to the project.
     """
-    return _DECODES.search(text) is not None or (is_new and _ASSEMBLES.search(text) is not None)
+    return decodes_text(text) or (is_new and assembles_names(text))
 
 
 def join_literals(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Describes the effects of one simple command in a call, for all matchers."""
+"""Describe the effects of one simple command in a call, for all matchers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches simple commands against the commands that rules forbid.
+"""Match simple commands against the commands that rules forbid.
 
 Sub-commands must be in order; options may have any order and spelling.
 """

@@ -1,4 +1,4 @@
-"""Lists the texts that are contained in the words of commands."""
+"""List the texts that are contained in the words of commands."""
 
 from __future__ import annotations
 

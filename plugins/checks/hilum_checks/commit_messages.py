@@ -1,4 +1,4 @@
-"""Reads what sentences say about commit messages."""
+"""Read what sentences say about commit messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the messages of the commits that a call makes."""
+"""Find the messages of the commits that a call makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles sentences into checks.
+"""Compile sentences into checks.
 
 A sentence that is not fully understood remains advice: denying the wrong call is worse than having
 no check.

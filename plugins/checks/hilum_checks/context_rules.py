@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from hilum_checks import quoted_names
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
-from hilum_checks.model import Contexts
+from hilum_checks.model import ExcludedFiles
 from hilum_checks.tokens import Token
 
 
-def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
+def read_main_context(tokens: Sequence[Token]) -> ExcludedFiles | None:
     """Read "only load ⟦0⟧ in the main session"."""
     clauses = read_clauses(tokens)
     if len(clauses) != 1 or "session" not in clauses[0].nouns:
@@ -21,7 +21,7 @@ def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
     return _contexts(clause, ("shared", "headless"))
 
 
-def read_unwanted_context(verb: str, clause: Clause) -> Contexts | None:
+def read_unwanted_context(verb: str, clause: Clause) -> ExcludedFiles | None:
     """Read "never load ⟦0⟧ in shared sessions"."""
     kinds = tuple(dict.fromkeys([*clause.kinds, *clause.branches]))
     known = ("main", "shared", "headless")
@@ -30,7 +30,7 @@ def read_unwanted_context(verb: str, clause: Clause) -> Contexts | None:
     return _contexts(clause, kinds) if set(kinds) <= set(known) else None
 
 
-def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
+def _contexts(clause: Clause, kinds: tuple[str, ...]) -> ExcludedFiles | None:
     names = clause.names
     if not names and "memory" in clause.nouns:
         names = ["memory"]
@@ -40,4 +40,4 @@ def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
         return None
     if not all(name == "memory" or quoted_names.is_path(name, named=True) for name in names):
         return None
-    return Contexts(tuple(names), kinds)
+    return ExcludedFiles(tuple(names), kinds)

@@ -1,4 +1,4 @@
-"""Finds the texts that a command copies from other files to a file that it writes."""
+"""Find the texts that a command copies from other files to a file that it writes."""
 
 from __future__ import annotations
 

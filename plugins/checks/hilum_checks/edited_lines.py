@@ -1,4 +1,4 @@
-"""Decides which lines of a file a stream editor may change: `sed -i s/a/b/`, `perl -pi -e s/a/b/`."""
+"""Decide which lines of a file a stream editor may change: `sed -i s/a/b/`, `perl -pi -e s/a/b/`."""
 
 from __future__ import annotations
 

@@ -20,21 +20,21 @@ from hilum_checks.model import (
     EVERYTHING,
     READS,
     WRITES,
-    Accompanied,
     Action,
     Answers,
+    ChangedTogether,
     Check,
+    CommandBefore,
     Commands,
     Compiled,
     Constraint,
     Content,
-    Contexts,
+    ExcludedFiles,
     Hosts,
     MessageKind,
     Messages,
     Names,
     Paths,
-    Preceded,
     ReadFirst,
     RunFirst,
     Tools,
@@ -85,7 +85,7 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
             problem = problem or f"{kind} cannot be required; {_USAGE}"
     constraint, mistake = read(target, folder)
     problem = problem or mistake
-    if effect == "ask" and isinstance(constraint, Contexts | Answers):
+    if effect == "ask" and isinstance(constraint, ExcludedFiles | Answers):
         what = "a context" if kind == "context" else "an answer"
         problem = f"{what} cannot be approved by anybody; write deny"
     if constraint is None:
@@ -338,7 +338,7 @@ def _contexts(text: str, folder: PurePosixPath) -> Reading:
     if other_mistake:
         mistake = mistake or f"{other_mistake}; write in shared, headless"
     # If the line names no kind of session, it applies to the least trusted kinds.
-    return Contexts(tuple(names), kinds or ("shared", "headless")), mistake
+    return ExcludedFiles(tuple(names), kinds or ("shared", "headless")), mistake
 
 
 _ORDER = re.compile(
@@ -403,7 +403,7 @@ def _accompanied(text: str, folder: PurePosixPath) -> Reading:
         )
     if mistake or not isinstance(needed, Paths) or isinstance(order.before, Paths):
         return order.before, mistake
-    return Accompanied(needed, order.before, order.changed), ""
+    return ChangedTogether(needed, order.before, order.changed), ""
 
 
 def _preceded(text: str, folder: PurePosixPath) -> Reading:
@@ -420,7 +420,7 @@ def _preceded(text: str, folder: PurePosixPath) -> Reading:
         return before, mistake
     if isinstance(before, Paths):
         return tuple(RunFirst(each, before) for each in needed), ""
-    return tuple(Preceded(each, before, changed) for each in needed), ""
+    return tuple(CommandBefore(each, before, changed) for each in needed), ""
 
 
 _READ_BEFORE = re.compile(

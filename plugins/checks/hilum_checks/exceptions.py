@@ -1,4 +1,4 @@
-"""Recognizes texts that make exceptions to the rules before them: "Exceptions: …", "You may …"."""
+"""Recognize texts that make exceptions to the rules before them: "Exceptions: …", "You may …"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches regular expressions from rules files, in limited time."""
+"""Match regular expressions from rules files, in limited time."""
 
 from __future__ import annotations
 

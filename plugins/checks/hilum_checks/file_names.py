@@ -1,4 +1,4 @@
-"""Judges the names of the files that a call creates."""
+"""Judge the names of the files that a call creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads lists of forbidden things of which only some are understood: "never commit keys or ⟦0⟧".
+"""Read lists of forbidden things of which only some are understood: "never commit keys or ⟦0⟧".
 
 Each thing in such a list is forbidden by itself, so that those that are understood can be enforced.
 """
@@ -13,7 +13,7 @@ from hilum_checks.model import Constraint, Effect
 from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
-Part = tuple[Token, ...]
+Item = tuple[Token, ...]
 _FINAL_JOINS = frozenset(("or", "nor", "/", "或", "或者"))
 _JOINS = _FINAL_JOINS | {",", "，", "、"}
 # Words that begin a phrase which may belong to the whole list: "`a` or tests in production".
@@ -80,25 +80,25 @@ def _is_plural(token: Token) -> bool:
     return token.role == "verb" and token.text.endswith("s") and not token.text.endswith("ss")
 
 
-def _is_list_of_places(items: Sequence[Part]) -> bool:
+def _is_list_of_places(items: Sequence[Item]) -> bool:
     """Return whether what follows an item may be another place: "names in code, docs or tests"."""
     return any(
         _has_place(item) and following[0].role != "verb" for item, following in pairwise(items)
     )
 
 
-def _has_place(item: Part) -> bool:
+def _has_place(item: Item) -> bool:
     """Return whether an item says where or when."""
     return any(token.role == "place" or token.text in _PREPOSITIONS for token in item)
 
 
-def _is_limited(item: Part) -> bool:
+def _is_limited(item: Item) -> bool:
     """Return whether the last item ends with words that may limit every item."""
     return any(token.text in _PREPOSITIONS for token in item)
 
 
-def _split(tokens: Sequence[Token]) -> list[Part]:
-    items: list[Part] = [()]
+def _split(tokens: Sequence[Token]) -> list[Item]:
+    items: list[Item] = [()]
     for token in tokens:
         if token.role == "join":
             items.append(())
@@ -114,7 +114,7 @@ def _split(tokens: Sequence[Token]) -> list[Part]:
     ]
 
 
-def _complete(items: Sequence[Part]) -> Iterator[Part]:
+def _complete(items: Sequence[Item]) -> Iterator[Item]:
     """Yield each item with the verb before it and the place after the list.
 
     In "edit, stage or commit `a`", the object belongs to every verb; in "use `a`, `b` or `c` in
@@ -149,7 +149,7 @@ def _complete(items: Sequence[Part]) -> Iterator[Part]:
         yield from ((verb,) for verb in verbs)
 
 
-def _from_place(item: Part) -> Part:
+def _from_place(item: Item) -> Item:
     for at, token in enumerate(item):
         if token.role == "place":
             return item[at:]

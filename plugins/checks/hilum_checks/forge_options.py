@@ -1,4 +1,4 @@
-"""Parses the commands of `gh` and `glab` that open, edit or check out pull requests."""
+"""Parse the commands of `gh` and `glab` that open, edit or check out pull requests."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ from hilum_checks.limit_words import CONDITIONS, SCOPED_CONDITIONS
 from hilum_checks.limiting import is_limiting, limits_as_remark
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
-    Accompanied,
+    ChangedTogether,
     Check,
+    CommandBefore,
     Commands,
     Compiled,
     Constraint,
     Effect,
     Messages,
-    Preceded,
     ReadFirst,
     RunFirst,
 )
@@ -48,7 +48,7 @@ from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.package_manager_rules import read_launched, read_manager, read_other_managers
 from hilum_checks.preceding import read_completion, read_passing, read_preceded
 from hilum_checks.pull_request_rules import read_approval, read_base, read_drafts
-from hilum_checks.reading_first import read_first, read_reading
+from hilum_checks.reading_first import read_at_start, read_before_writing
 from hilum_checks.remarks import (
     is_about_generated,
     is_fragment,
@@ -198,7 +198,7 @@ def _name_prohibition(sentence: Sentence) -> str:
     return text
 
 
-_ORDERS = (Preceded, ReadFirst, RunFirst, Accompanied)
+_ORDERS = (CommandBefore, ReadFirst, RunFirst, ChangedTogether)
 _ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
 # Words with which a remark limits what must be done first.
 _BOUNDS = re.compile(
@@ -288,7 +288,7 @@ def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
     return (
         _read_form(tokens, scope)
         or _read_last(tokens, scope)
-        or _read_first(tokens, scope)
+        or _read_first_demand(tokens, scope)
         or _read_form(_put_name(tokens, before), scope)
     )
 
@@ -377,7 +377,7 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     return tuple(parts)
 
 
-def _read_first(tokens: Chunk, scope: Scope) -> Parts:
+def _read_first_demand(tokens: Chunk, scope: Scope) -> Parts:
     """Read the first of several demands: "keep subjects under 72 characters, and add …"."""
     for at in range(1, len(tokens) - 1):
         if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
@@ -609,7 +609,7 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     )
     if found:
         return _deny(found)
-    others = read_passing(tokens, scope) or read_first(tokens, scope)
+    others = read_passing(tokens, scope) or read_at_start(tokens, scope)
     return tuple(("deny", each) for each in others) or _deny(read_naming(tokens))
 
 
@@ -648,7 +648,7 @@ def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     needed, before = chunks
     if not any(token.role == "name" for token in needed):
         needed, before = before, needed
-    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    found = read_before_writing(needed, before, scope) or read_preceded(needed, before, scope)
     return tuple(("deny", each) for each in found)
 
 
@@ -686,7 +686,7 @@ def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     before, needed = _trim(tokens[: starts[0]]), tokens[starts[0] :]
     if not before:
         return ()
-    found = read_reading(needed, before, scope) or read_preceded(needed, before, scope)
+    found = read_before_writing(needed, before, scope) or read_preceded(needed, before, scope)
     return tuple(("deny", each) for each in found)
 
 
@@ -816,7 +816,7 @@ FORMS: dict[str, Reader] = {
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
     # PR titles need `a`.  Commits need a sign-off.
-    "* NEEDS *": lambda chunks, scope: _read_named([*chunks], scope),
+    "* NEEDS *": _read_named,
     # The pipeline requires `a` to pass before merging.
     "* NEEDS * BEFORE *": lambda chunks, scope: _read_preceded(
         [chunks[1], chunks[2]], attrs.evolve(scope, binding=True)

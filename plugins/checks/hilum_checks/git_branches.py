@@ -1,4 +1,4 @@
-"""Matches the branches that a Git command changes or pushes to against protected branches."""
+"""Match the branches that a Git command changes or pushes to against protected branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds Git commands that show only what differs between the last commit, the index and the files."""
+"""Find Git commands that show only what differs between the last commit, the index and the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the Git folder that a Git command uses, and reads its branches without starting Git."""
+"""Find the Git folder that a Git command uses, and read its branches without starting Git."""
 
 from __future__ import annotations
 

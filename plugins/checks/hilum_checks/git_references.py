@@ -1,4 +1,4 @@
-"""Finds the usual Git commands that do the same to tags, branches and commits as other commands.
+"""Find the usual Git commands that do the same to tags, branches and commits as other commands.
 
 A rule about `git tag` also means `git update-ref refs/tags/v1` and `git fetch . main:refs/tags/v1`.
 """

@@ -1,4 +1,4 @@
-"""Lists the options that a command passes, without the values that only look like options."""
+"""List the options that a command passes, without the values that only look like options."""
 
 from __future__ import annotations
 

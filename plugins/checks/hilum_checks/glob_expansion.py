@@ -1,4 +1,4 @@
-"""Expands path patterns as shells do, within limits.
+"""Expand path patterns as shells do, within limits.
 
 A pattern such as ``/**`` does not search the whole machine.
 """

@@ -1,4 +1,4 @@
-"""Finds commands that only display how a program is used, or what it would do."""
+"""Find commands that only display how a program is used, or what it would do."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ _HAS_HELP = frozenset("cargo docker gh git go helm kubectl npm pip pip3 podman p
 _HAS_VERSION = frozenset((*_HELP, *"bun git node pnpm python python3 yarn".split()))
 _VERSION = frozenset(("--version", "-V"))
 # Sub-commands that pass the options after further words to another program.
-_PASSES_ON = frozenset(
-    "bench compose create debug dlx exec r run shell start t test tool x".split()
-)
+_PASSES_ON = frozenset("bench create debug dlx exec r run shell start t test tool x".split())
 # Programs that start another program if they do not know the sub-command.
 _OWN_COMMANDS = {
     "cargo": frozenset(

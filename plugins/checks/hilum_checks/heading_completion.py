@@ -1,4 +1,4 @@
-"""Completes sentences with the headings above them.
+"""Complete sentences with the headings above them.
 
 A heading may contain the verb (``## Never`` above ``- push to main``) or name the file that a
 sentence is about.

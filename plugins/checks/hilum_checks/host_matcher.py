@@ -1,4 +1,4 @@
-"""Matches the hosts that a call contacts against the hosts that rules forbid."""
+"""Match the hosts that a call contacts against the hosts that rules forbid."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hilum_guard import UNKNOWN, git_words, operands
 
 from hilum_checks import vocabulary as v
 from hilum_checks.code_texts import join_literals
+from hilum_checks.hidden_texts import decodes_text
 from hilum_checks.model import Hosts
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ _SET = re.compile(r"\{([^{}]*)\}")
 MAX_ADDRESSES = 1_000
 """Maximum number of addresses to which one argument of curl may be expanded."""
 _CONNECTS = re.compile(r"urlopen|requests|httpx|\bfetch\b|socket|connect|\bhttps?\b")
-_DECODES = re.compile(r"\bchr\(|decode|fromhex|\[::-1\]|CharCode|\batob\b|base64|\breverse\b")
 # Spellings of an address such as ``127.1`` and ``0x7f000001``.
 _NUMBERS = re.compile(
     r"(?<![\w.-])(?:0x[0-9a-f]{8}|\d{8,10}|(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){1,3})(?![\w.])",
@@ -160,7 +160,7 @@ def _hides_host(code: str) -> bool:
     """Return whether code assembles or decodes the host that it contacts."""
     if _ASSEMBLED.search(code):
         return True
-    return _CONNECTS.search(code) is not None and _DECODES.search(code) is not None
+    return _CONNECTS.search(code) is not None and decodes_text(code)
 
 
 def _opens_socket(constraint: Hosts, command: CommandFacts) -> bool:

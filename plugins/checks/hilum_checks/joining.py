@@ -1,4 +1,4 @@
-"""Joins the parts of a sentence before and after a dash or a colon."""
+"""Join the parts of a sentence before and after a dash or a colon."""
 
 from __future__ import annotations
 

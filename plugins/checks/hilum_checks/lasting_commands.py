@@ -1,4 +1,4 @@
-"""Finds the commands that rules mean even in the project's own recipes and scripts.
+"""Find the commands that rules mean even in the project's own recipes and scripts.
 
 The recipes of a `Makefile` and the scripts in `package.json` are the project's. A rule about how an
 agent calls a tool ("use `pnpm`, never `npm`", "never run bare `pytest`") is not about them, but a

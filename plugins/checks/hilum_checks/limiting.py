@@ -1,4 +1,4 @@
-"""Recognizes headings and labels that limit the sentences below them to a situation."""
+"""Recognize headings and labels that limit the sentences below them to a situation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what a Git command lets change the message of a commit after the command has given it.
+"""Find what a Git command lets change the message of a commit after the command has given it.
 
 Hooks, editors and settings that the call itself chooses may write any message. The hooks and the
 editor that the user has configured are the user's own.

@@ -1,4 +1,4 @@
-"""Reads the line `Signed-off-by: NAME <EMAIL>` that Git adds to a message for a call."""
+"""Read the line `Signed-off-by: NAME <EMAIL>` that Git adds to a message for a call."""
 
 from __future__ import annotations
 

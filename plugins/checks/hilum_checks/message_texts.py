@@ -1,4 +1,4 @@
-"""Reads the texts of commit messages and pull requests from the options of commands."""
+"""Read the texts of commit messages and pull requests from the options of commands."""
 
 from __future__ import annotations
 

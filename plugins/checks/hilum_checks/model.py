@@ -157,7 +157,7 @@ class Hosts:
 
 
 @attrs.frozen
-class Contexts:
+class ExcludedFiles:
     """Files, or memory, that certain kinds of sessions must not load."""
 
     names: tuple[str, ...]
@@ -265,7 +265,7 @@ class Messages:
 
 
 @attrs.frozen
-class Preceded:
+class CommandBefore:
     """Commands, or final answers, that must wait until another command has succeeded.
 
     Attributes:
@@ -301,7 +301,7 @@ class RunFirst:
 
 
 @attrs.frozen
-class Accompanied:
+class ChangedTogether:
     """Commands, or final answers, that must wait until other files have been changed, too.
 
     Attributes:
@@ -342,16 +342,18 @@ Constraint = (
     | Commands
     | Tools
     | Hosts
-    | Contexts
+    | ExcludedFiles
     | Answers
     | Content
     | Names
     | Messages
-    | Preceded
-    | Accompanied
+    | CommandBefore
+    | ChangedTogether
     | ReadFirst
     | RunFirst
 )
+ORDERS = (CommandBefore, ChangedTogether, ReadFirst, RunFirst)
+"""The constraints that let something wait until something else has been done."""
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
     for kind in (
@@ -359,13 +361,13 @@ PARTS: dict[str, type[Constraint]] = {
         Commands,
         Tools,
         Hosts,
-        Contexts,
+        ExcludedFiles,
         Answers,
         Content,
         Names,
         Messages,
-        Preceded,
-        Accompanied,
+        CommandBefore,
+        ChangedTogether,
         ReadFirst,
         RunFirst,
     )

@@ -1,4 +1,4 @@
-"""Reads how branches, commits, pull requests and files must be named: "branches: ⟦0⟧ or ⟦1⟧"."""
+"""Read how branches, commits, pull requests and files must be named: "branches: ⟦0⟧ or ⟦1⟧"."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BRANCH_NOUNS = ("branch", "branch name", "worktree")
 
 def read_naming(tokens: Sequence[Token]) -> Constraint | None:
     """Return the check of a sentence that says how something must be named."""
-    return _read_files(tokens) or _read_branches(tokens) or _read_messages(tokens)
+    return _read_file_names(tokens) or _read_branches(tokens) or _read_messages(tokens)
 
 
 def _names_of(tokens: Sequence[Token]) -> list[str]:
@@ -215,7 +215,7 @@ _FILE_WORDS = frozenset(
 _TEST_FORMS = ("test_*{}", "*_test{}", "*.test{}", "*.spec{}")
 
 
-def _read_files(tokens: Sequence[Token]) -> Names | None:
+def _read_file_names(tokens: Sequence[Token]) -> Names | None:
     nouns = {token.word for token in tokens if token.role == "noun"}
     texts = [token.text for token in tokens if token.role not in ("name", "join")]
     names = [token.word for token in tokens if token.role == "name"]

@@ -1,4 +1,4 @@
-"""Finds the local branches that a command creates, and judges their names.
+"""Find the local branches that a command creates, and judge their names.
 
 `git branch x`, `git branch -m x`, `git update-ref refs/heads/x` and `git fetch . main:x` create a
 branch just as `git switch -c x` does.

@@ -1,4 +1,4 @@
-"""Decides whether a sentence has nothing to do with an enforced sentence of the same rule."""
+"""Decide whether a sentence has nothing to do with an enforced sentence of the same rule."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from hilum_checks.model import (
-    Accompanied,
+    ChangedTogether,
+    CommandBefore,
     Commands,
     Constraint,
     Messages,
-    Preceded,
     ReadFirst,
     RunFirst,
 )
@@ -48,7 +48,10 @@ def is_unrelated(sentence: Sentence, constraints: Sequence[Constraint], *, is_sc
         return False
     if is_scene and _SITUATION.match(sentence.text):
         return False
-    if all(isinstance(each, Preceded | ReadFirst | RunFirst | Accompanied) for each in constraints):
+    if all(
+        isinstance(each, CommandBefore | ReadFirst | RunFirst | ChangedTogether)
+        for each in constraints
+    ):
         return True  # "Run `a` before committing. If it fails, …"
     if words & _REFERENCES:
         return False
@@ -64,4 +67,4 @@ def _is_about_git(constraint: Constraint) -> bool:
     """Return whether a constraint is about commits and the like, and not about code."""
     if isinstance(constraint, Commands):
         return all(words[0] in _GIT for words in constraint.patterns)
-    return isinstance(constraint, Preceded | Messages)
+    return isinstance(constraint, CommandBefore | Messages)

@@ -1,4 +1,4 @@
-"""Matches the paths that a call accesses against the paths that rules protect.
+"""Match the paths that a call accesses against the paths that rules protect.
 
 The spelling of a path does not matter, and links are followed.
 """

@@ -13,6 +13,7 @@ from hilum_checks import code_reads, code_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
+from hilum_checks.hidden_texts import decodes_literals
 from hilum_checks.model import EVERYTHING, Paths
 from hilum_checks.path_matcher import Fit
 
@@ -98,7 +99,7 @@ def _find_in_loaded(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
                 fit: Fit = "maybe" if _PRETENDS.search(text) else "yes"
                 return fit, f"the code that it loads contains {path[:200]}"
             # A path that code assembles names at least a folder, except if the code decodes it.
-            is_hidden = code_texts.decodes_paths(text) and _access_of_code(constraint, text)
+            is_hidden = decodes_literals(text) and _access_of_code(constraint, text)
             if is_hidden and not facts.matcher.is_kept_by_sandbox(constraint):
                 shown = command.source[:80]
                 return "maybe", f"the path that `{shown}` uses is known only at run time"

@@ -1,4 +1,4 @@
-"""Reads orders: which commands must run before a commit, a push or a pull request."""
+"""Read orders: which commands must run before a commit, a push or a pull request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum_checks import vocabulary as v
 from hilum_checks.actions import read_actions
 from hilum_checks.clauses import LIMITS, SEPARATORS, beginnings, read_clauses
 from hilum_checks.command_rules import read_command_names
-from hilum_checks.model import Commands, Constraint, Preceded, RunFirst
+from hilum_checks.model import CommandBefore, Commands, Constraint, RunFirst
 from hilum_checks.reading_first import read_written
 from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import UNREADABLE, Token
@@ -87,16 +87,18 @@ def read_preceded(
         scope: What the rest of the rule says.
     """
     is_answer = _is_end_of_work(before)
-    deadline = None if is_answer else _first(before, lambda part: _read_deadline(part, scope))
+    deadline = (
+        None if is_answer else _read_beginning(before, lambda part: _read_deadline(part, scope))
+    )
     writes = None
     if deadline is None and not is_answer:
-        writes = _first(before, lambda part: read_written(part, scope))
+        writes = _read_beginning(before, lambda part: read_written(part, scope))
         if writes is None:
             return ()
-    commands = _first(_from_verb(needed), lambda part: read_needed(part, scope)) or []
+    commands = _read_beginning(_from_verb(needed), lambda part: read_needed(part, scope)) or []
     if writes is not None:
         return tuple(RunFirst(each, writes) for each in commands)
-    return tuple(Preceded(each, deadline) for each in commands)
+    return tuple(CommandBefore(each, deadline) for each in commands)
 
 
 def read_completion(chunks: Sequence[Sequence[Token]], scope: Scope) -> tuple[Constraint, ...]:
@@ -110,7 +112,7 @@ def read_completion(chunks: Sequence[Sequence[Token]], scope: Scope) -> tuple[Co
     if not about <= _ENDING_WORDS or not about & {"done", "complete", "completed", "finished"}:
         return ()
     commands = read_needed(chunks[2], attrs.evolve(scope, binding=True))
-    return tuple(Preceded(each, None) for each in commands or ())
+    return tuple(CommandBefore(each, None) for each in commands or ())
 
 
 def _is_end_of_work(tokens: Sequence[Token]) -> bool:
@@ -119,7 +121,7 @@ def _is_end_of_work(tokens: Sequence[Token]) -> bool:
     return bool(_ENDS.intersection(words)) and _ENDING_WORDS.issuperset(words)
 
 
-def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[Preceded, ...]:
+def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[CommandBefore, ...]:
     """Read "pull requests must pass ⟦0⟧": the commands must run before a pull request is opened."""
     nouns = {token.word for token in tokens if token.role == "noun"}
     verbs = [token.word for token in tokens if token.role == "verb"]
@@ -132,10 +134,10 @@ def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[Preceded, ...]:
     if verbs != ["pass"] or not (scope.binding or scope.hard):
         return ()
     commands = read_needed(tokens, scope)
-    return tuple(Preceded(each, Commands(waiting)) for each in commands or ())
+    return tuple(CommandBefore(each, Commands(waiting)) for each in commands or ())
 
 
-def _first(
+def _read_beginning(
     tokens: Sequence[Token], read: Callable[[Sequence[Token]], Meaning | None]
 ) -> Meaning | None:
     """Return what the longest readable beginning of a part of a sentence means."""

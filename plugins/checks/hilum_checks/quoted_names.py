@@ -1,4 +1,4 @@
-"""Decides whether a quoted name is a path or a command, and returns what the name matches."""
+"""Decide whether a quoted name is a path or a command, and return what the name matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads orders to read a file before something is written or run: "read ⟦0⟧ first"."""
+"""Read orders to read a file before something is written or run: "read ⟦0⟧ first"."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SESSION_STARTS = frozenset(
 )
 
 
-def read_reading(
+def read_before_writing(
     needed: Sequence[Token], before: Sequence[Token], scope: Scope
 ) -> tuple[ReadFirst, ...]:
     """Read "read ⟦0⟧ before editing ⟦1⟧": a check for each file that must be read.
@@ -66,7 +66,7 @@ def read_reading(
     return _combine(needed, waiting, scope)
 
 
-def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
+def read_at_start(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
     """Read "read ⟦0⟧ first" and "read ⟦0⟧ at the start of each session"."""
     at = max((at for at, token in enumerate(tokens) if token.role == "name"), default=-1)
     ending = [token.text for token in tokens[at + 1 :] if token.text != ","]
@@ -85,7 +85,7 @@ def read_first(tokens: Sequence[Token], scope: Scope) -> tuple[ReadFirst, ...]:
 
 def _combine(needed: Sequence[Token], waiting: Paths | None, scope: Scope) -> tuple[ReadFirst, ...]:
     """Return a check for each file that must be read."""
-    names = _read_files(needed)
+    names = _list_needed_files(needed)
     if not names or waiting is None:
         return ()
     # "Read the root ⟦0⟧ first", in a file of a nested folder.
@@ -94,7 +94,7 @@ def _combine(needed: Sequence[Token], waiting: Paths | None, scope: Scope) -> tu
     return tuple(ReadFirst(Paths(patterns, READS), waiting) for patterns in files)
 
 
-def _read_files(tokens: Sequence[Token]) -> list[str]:
+def _list_needed_files(tokens: Sequence[Token]) -> list[str]:
     """Return the files that must be read; none if something else is said, too."""
     names = [token.word for token in tokens if token.role == "name"]
     words = [token.text for token in tokens if token.role not in ("name", "join")]

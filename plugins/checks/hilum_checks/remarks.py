@@ -1,4 +1,4 @@
-"""Decides whether the text around a rule limits it, or only explains it."""
+"""Decide whether the text around a rule limits it, or only explains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the titles and texts of the pull requests that a call opens or edits."""
+"""Find the titles and texts of the pull requests that a call opens or edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges whether the files that a call writes have the text that they must contain."""
+"""Judge whether the files that a call writes have the text that they must contain."""
 
 from __future__ import annotations
 

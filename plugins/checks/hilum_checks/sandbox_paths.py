@@ -1,4 +1,4 @@
-"""Finds the paths that the sandbox protects against programs that hilum cannot analyze."""
+"""Find the paths that the sandbox protects against programs that hilum cannot analyze."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads rules about secrets: "never commit secrets", "no hard-coded credentials"."""
+"""Read rules about secrets: "never commit secrets", "no hard-coded credentials"."""
 
 from __future__ import annotations
 

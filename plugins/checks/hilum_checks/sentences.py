@@ -1,4 +1,4 @@
-"""Splits a rule into sentences, and each sentence into words and names."""
+"""Split a rule into sentences, and each sentence into words and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether a command skips Git's hooks without the option `--no-verify`."""
+"""Decide whether a command skips Git's hooks without the option `--no-verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what kind of work a command does: whether it tests, checks, formats or only pretends to.
+"""Decide what kind of work a command does: whether it tests, checks, formats or only pretends to.
 
 Only the name of an installed program, or a whole target of a program that runs tasks, shows what is
 done. The name of a script proves nothing: an agent may write `update_tests.py`.

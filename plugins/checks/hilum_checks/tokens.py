@@ -1,4 +1,4 @@
-"""Splits a sentence into words and names with their roles."""
+"""Split a sentence into words and names with their roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translates the usual words of rules in German, Spanish, Portuguese, French, Russian, Korean and Japanese.
+"""Translate the usual words of rules in German, Spanish, Portuguese, French, Russian, Korean and Japanese.
 
 Only the words of the forms are translated; a sentence with any other word remains advice, as in
 English. A sentence that says when it holds is not translated.

@@ -1,4 +1,4 @@
-"""Replaces other ways to say a rule by the usual one, and removes what does not change a rule.
+"""Replace other ways to say a rule by the usual one, and remove what does not change a rule.
 
 "Stage explicit paths only" is an order not to run ``git add -A``, and "`dist/` must remain
 git-ignored" an order not to commit it.

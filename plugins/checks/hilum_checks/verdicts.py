@@ -1,4 +1,4 @@
-"""Judges calls by the rules' checks.
+"""Judge calls by the rules' checks.
 
 The strictest rule wins. A call that may break a rule, but does not certainly do so, needs approval.
 """
@@ -17,8 +17,10 @@ from hilum_checks.call_history import CallHistory
 from hilum_checks.command_verdicts import match_commands, match_hosts, match_recipes, match_tools
 from hilum_checks.file_names import match_names
 from hilum_checks.model import (
-    Accompanied,
+    ORDERS,
+    ChangedTogether,
     Check,
+    CommandBefore,
     Commands,
     Constraint,
     Content,
@@ -27,7 +29,6 @@ from hilum_checks.model import (
     Messages,
     Names,
     Paths,
-    Preceded,
     ReadFirst,
     RunFirst,
     Tools,
@@ -69,8 +70,8 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Names: "Give the file another name.",
     Messages: "Write another text.",
     ReadFirst: "Read that file first; then this call is allowed.",
-    Accompanied: "Make the change that belongs to it first.",
-    Preceded: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
+    ChangedTogether: "Make the change that belongs to it first.",
+    CommandBefore: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
     " this one, with nothing between them that writes files.",
     RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
 }
@@ -106,32 +107,22 @@ def judge(
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
-        if isinstance(constraint, Preceded | Accompanied):
-            if constraint.before is None or not _must_wait(constraint, history, facts):
+        forbidden = constraint
+        if isinstance(constraint, ORDERS):
+            is_met = history is not None and history.is_met(constraint, facts)
+            # A final answer is judged elsewhere.
+            if constraint.before is None or is_met:
                 continue
-            kind: type[Any] = type(constraint)
-            constraint = constraint.before
-        elif isinstance(constraint, ReadFirst):
-            if history is not None and history.has_read(constraint.needed, root):
-                continue
-            kind = ReadFirst
-            constraint = constraint.before
-        elif isinstance(constraint, RunFirst):
-            if history is not None and history.has_run(constraint.needed, root):
-                continue
-            kind = RunFirst
-            constraint = constraint.before
-        else:
-            kind = type(constraint)
-        fit, action = _match(constraint, facts)
-        if fit != "yes" and isinstance(constraint, Commands):
-            fit, action = match_recipes(constraint, facts, rule.sentence, (fit, action))
+            forbidden = constraint.before
+        fit, action = _match(forbidden, facts)
+        if fit != "yes" and isinstance(forbidden, Commands):
+            fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
-        if not fit or (fit == "maybe" and kind is RunFirst):
+        if not fit or (fit == "maybe" and isinstance(constraint, RunFirst)):
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
-        if effect == "deny" and (fit == "yes" or kind is ReadFirst):
-            next_step = _find_next_step(kind, constraint)
+        if effect == "deny" and (fit == "yes" or isinstance(constraint, ReadFirst)):
+            next_step = _find_next_step(constraint)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly
@@ -141,20 +132,13 @@ def judge(
     return question
 
 
-def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
+def _find_next_step(constraint: Constraint) -> str:
     """Return what the model should do after a denial."""
     if isinstance(constraint, Messages) and constraint.kind == "commit message":
         return "Commit with another message."
     if isinstance(constraint, Content) and constraint.wanted:
         return "Write the file with this text."
-    return _NEXT_STEPS[kind]
-
-
-def _must_wait(
-    constraint: Preceded | Accompanied, history: CallHistory | None, facts: CallFacts
-) -> bool:
-    """Return whether something must be done before other commands may run."""
-    return history is None or history.must_wait(constraint, facts)
+    return _NEXT_STEPS[type(constraint)]
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
@@ -175,15 +159,12 @@ def parts_of(
                 yield rule, effect, constraint
 
 
-def need_history(rules: Iterable[EnforcedRule]) -> bool:
+def needs_history(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that something has been done before."""
-    return any(
-        isinstance(constraint, Preceded | Accompanied | ReadFirst | RunFirst)
-        for _, _, constraint in parts_of(rules)
-    )
+    return any(isinstance(constraint, ORDERS) for _, _, constraint in parts_of(rules))
 
 
-def need_reads(rules: Iterable[EnforcedRule]) -> bool:
+def needs_reads(rules: Iterable[EnforcedRule]) -> bool:
     """Return whether one of the rules requires that a file has been read before."""
     return any(isinstance(constraint, ReadFirst) for _, _, constraint in parts_of(rules))
 

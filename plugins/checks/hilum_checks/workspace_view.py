@@ -1,4 +1,4 @@
-"""Displays paths relative to the workspace, with patterns expanded and links followed."""
+"""Display paths relative to the workspace, with patterns expanded and links followed."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class WorkspaceView:
     _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
     _changed: dict[tuple[str, str, str], Contents | None] = attrs.field(factory=dict, init=False)
     _linked: dict[str, str] = attrs.field(factory=dict, init=False)
+    _resolved: dict[str, str] = attrs.field(factory=dict, init=False)
+    _spellings: dict[str, list[str]] = attrs.field(factory=dict, init=False)
 
     @cached_property
     def real_root(self) -> str:
@@ -89,12 +91,29 @@ class WorkspaceView:
 
         If the last part is a link, either the link itself or its target may be changed.
         """
-        plain = os.path.normpath(path)
-        if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
-            plain = os.path.normpath(_resolve_folder(path))
-        # A rule may name a link or its target, and a call may use the other one.
-        forms = (plain, _resolve_folder(plain), resolve_links(path))
-        return [self.display(form) for form in dict.fromkeys(forms)]
+        if path not in self._spellings:
+            plain = os.path.normpath(path)
+            if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
+                plain = os.path.normpath(self._resolve_folder(path))
+            # A rule may name a link or its target, and a call may use the other one.
+            forms = (plain, self._resolve_folder(plain), self._resolve(path))
+            self._spellings[path] = [self.display(form) for form in dict.fromkeys(forms)]
+        return self._spellings[path]
+
+    def _resolve(self, path: str) -> str:
+        """Return a path with all links followed, of which each folder is resolved only once."""
+        if path not in self._resolved:
+            folder, name = os.path.split(path)
+            found = "" if name in ("", ".", "..") else os.path.join(self._resolve(folder), name)
+            if not found or os.path.islink(found):
+                found = resolve_links(path)
+            self._resolved[path] = found
+        return self._resolved[path]
+
+    def _resolve_folder(self, path: str) -> str:
+        """Return a path with all links followed, except a link in its last part."""
+        folder, name = os.path.split(path)
+        return os.path.join(self._resolve(folder), name)
 
     def display_twins(self, path: str) -> list[str]:
         """Return the displayed forms of the same file in the workspace's own working tree.
@@ -105,7 +124,7 @@ class WorkspaceView:
         if not self._linked_common:
             return []
         plain = os.path.normpath(path)
-        forms = dict.fromkeys((plain, _resolve_folder(plain), resolve_links(path)))
+        forms = dict.fromkeys((plain, self._resolve_folder(plain), self._resolve(path)))
         twins = [self.find_twin(form) for form in forms]
         return [self.display(twin) for twin in twins if twin]
 
@@ -245,12 +264,6 @@ def _walk(folder: str) -> Iterator[str]:
 def _temporary_folders() -> list[str]:
     own = resolve_links(tempfile.gettempdir())
     return ["/tmp", "/var/tmp", "/dev", "/private/tmp", own]
-
-
-def _resolve_folder(path: str) -> str:
-    """Return a path with all links followed, except a link in its last part."""
-    folder, name = os.path.split(path)
-    return os.path.join(resolve_links(folder), name)
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Judges the texts that a call writes: content of files, commit messages and pull requests."""
+"""Judge the texts that a call writes: content of files, commit messages and pull requests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches
+from hilum_checks.hidden_texts import decodes_text, inserts_values
 from hilum_checks.model import WRITES, Content, Messages, Paths
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
@@ -65,14 +66,8 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
                     yield FileAccess("write", path, cwds=(command.cwd,))
 
 
-# Programs, and functions of languages, that decode or assemble text.
+# Programs that decode text.
 _DECODERS = frozenset("base32 base64 gunzip iconv openssl rev tr uudecode xxd zcat".split())
-_ASSEMBLES = re.compile(
-    r"\bchr\b|decode|fromhex|CharCode|\[::-|reverse|join|pack\b|environ|\bENV\b"
-    r"|['\"]\s*%|\bformat\b|\b[fF]['\"]"
-)
-
-
 _ONE_LINERS = frozenset("perl ruby awk gawk mawk".split())
 
 
@@ -88,7 +83,8 @@ def _writes_unknown(facts: CallFacts) -> bool:
             return True
         # One-liners such as `s/x/$ENV{T}/` need not look like code.
         codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
-        if any(_ASSEMBLES.search(text) for text in (*command.effects.code, *codes)):
+        texts = (*command.effects.code, *codes)
+        if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False
 

@@ -125,16 +125,17 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
 
 def judge(request: JudgeRequest) -> Judgement:
     """Judge a call. This function blocks, so run it in a thread that can be abandoned."""
+    # The rules are read in the same thread as the call, so a new rule applies to the next call. They
+    # are never read where commands may write.
+    rules = read_rules(request)
     with as_seen_by_commands(request.find_temporary_folder(), str(request.workspace.root)):
-        return _judge(request)
+        return _judge(request, rules)
 
 
-def _judge(request: JudgeRequest) -> Judgement:
+def _judge(request: JudgeRequest, rules: rule_files.Rules) -> Judgement:
     from hilum_guard.call_reader import read_call  # with the first call
     from hilum_guard.hidden_effects import find_hidden_effects
 
-    # The rules are read in the same thread as the call, so a new rule applies to the next call.
-    rules = read_rules(request)
     assert request.tool is not None
     try:
         call = read_call(request.tool, request.arguments, request.workspace)

@@ -50,6 +50,12 @@ def as_seen_by_commands(temporary: str, workspace: str) -> Iterator[None]:
         _current.reset(token)
 
 
+def find_temporary() -> str:
+    """Return the folder that commands see as ``/tmp``; empty if they see this machine's."""
+    seen = _current.get()
+    return seen.temporary if seen else ""
+
+
 def locate(path: str) -> str:
     """Return where a file is that a command names. Reads the disk.
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from hilum_guard.command_paths import locate
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
@@ -58,24 +59,6 @@ def is_new_file(path: str, root: str) -> bool:
     return age == "new" or (age == "old" and not _is_own(path, root))
 
 
-def is_written_file(path: str, root: str) -> bool:
-    """Return whether an agent may have written a file that a program loads. Blocks.
-
-    In contrast to ``is_new_file``, an installed package, and a file outside of the workspace, are
-    new only if they were written since this program started, or are in a folder for temporary files.
-
-    Args:
-        path: The absolute path of the file.
-        root: The root of the workspace.
-    """
-    age = _find_age(path)
-    if age != "old":
-        return age == "new"
-    if path.startswith(f"{root}/"):
-        return not any(each in path for each in _INSTALLED) and not _is_own(path, root)
-    return path.startswith(_TEMPORARY) and not root.startswith(_TEMPORARY)
-
-
 def is_tracked(path: str, root: str) -> bool:
     """Return whether a file is in its repository's index, or may be. Blocks.
 
@@ -94,18 +77,95 @@ def _is_own(path: str, root: str) -> bool:
 
 
 def _find_tracked(path: str, root: str) -> bool | None:
-    """Return whether a file is in its repository's index; ``None`` if that is unknown.
+    """Return whether a file is in its repository's index; ``None`` if that is unknown."""
+    path = os.path.normpath(path)
+    is_inside = path.startswith(f"{root}/")
+    index = _find_index_of(os.path.dirname(path) if is_inside else root, _find_top(root))
+    return index.contains(path) if isinstance(index, _Index) else index
+
+
+class _Index(NamedTuple):
+    """The files that a repository tracks.
+
+    Attributes:
+        top: The top of the repository.
+        tracked: The files, relative to the top.
+    """
+
+    top: str
+    tracked: frozenset[str]
+
+    def contains(self, path: str) -> bool:
+        """Return whether a file is tracked."""
+        return path.removeprefix(f"{self.top}/") in self.tracked
+
+
+class WrittenFiles:
+    """The files that an agent may have written, among those that a program loads.
+
+    In contrast to ``is_new_file``, an installed package, and a file outside of the workspace, are
+    new only if they were written since this program started, or are in a folder for temporary files.
+    The repositories are read at most once: a test runner loads hundreds of files.
+
+    Args:
+        root: The root of the workspace.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._start = _find_start(os.getpid())
+        self._outer = _find_top(root)
+        # What is tracked in each folder, and in each repository.
+        self._indexes: dict[str, _Index | Literal[True] | None] = {}
+        self._tops: dict[str | None, _Index | Literal[True] | None] = {}
+
+    def contains(self, path: str, status: os.stat_result) -> bool:
+        """Return whether an agent may have written a file. Blocks.
+
+        Args:
+            path: The absolute path of the file.
+            status: The status of the file.
+        """
+        if status.st_mtime >= self._start:
+            return True
+        if not path.startswith(f"{self._root}/"):
+            return path.startswith(_TEMPORARY) and not self._root.startswith(_TEMPORARY)
+        folder = path.rpartition("/")[0]
+        if folder not in self._indexes:
+            is_installed = any(each in f"{folder}/" for each in _INSTALLED)
+            self._indexes[folder] = True if is_installed else self._find_index(folder)
+        index = self._indexes[folder]
+        is_own = index.contains(path) if isinstance(index, _Index) else index
+        return not is_own
+
+    def _find_index(self, folder: str) -> _Index | Literal[True] | None:
+        top = _find_top(folder)
+        if top not in self._tops:
+            self._tops[top] = _find_index_of(folder, self._outer)
+        return self._tops[top]
+
+
+def _find_index_of(folder: str, outer: str | None) -> _Index | Literal[True] | None:
+    """Return the index that lists the files in a folder.
 
     Without a repository, all files are the user's own. An agent may have made a repository inside
     that of the workspace, unless the outer one lists it, as it lists a submodule.
+
+    Args:
+        folder: The folder.
+        outer: The top of the repository of the workspace.
+
+    Returns:
+        The index, ``True`` without a repository, and ``None`` if it is unknown what is tracked.
     """
-    outer = _find_top(root)
-    inner = _find_top(os.path.dirname(path)) if path.startswith(f"{root}/") else outer
+    inner = _find_top(folder)
     if inner is None:
         return True
-    if outer not in (None, inner) and not _is_listed(str(outer), inner):
-        return None
-    return _is_listed(inner, path)
+    if outer not in (None, inner):
+        above = _read_index(str(outer))
+        if above is None or not above.contains(inner):
+            return None
+    return _read_index(inner)
 
 
 # The tests of a project load hundreds of files, each of which is looked up.
@@ -125,15 +185,14 @@ def _find_top(folder: str) -> str | None:
     return top
 
 
-def _is_listed(top: str, path: str) -> bool | None:
-    """Return whether the index of a repository contains a path; ``None`` if it cannot be read."""
+def _read_index(top: str) -> _Index | None:
+    """Return the index of a repository; ``None`` if it cannot be read."""
     try:
         index = _find_index(top, _read_stamp(f"{top}/.git"))
         tracked = _list_tracked(top, index, _read_stamp(index))
     except OSError:
         return None
-    name = os.path.normpath(path).removeprefix(f"{top}/")
-    return None if tracked is None else name in tracked
+    return None if tracked is None else _Index(top, tracked)
 
 
 def _read_stamp(path: str) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ from hilum.events import ApprovalAsked
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
 from hilum_guard.rules import rule_files
@@ -131,6 +132,7 @@ class Guard:
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
+        self._has_called = trio.Event()
         # The names of the tools when the rules were read.
         self._tools: frozenset[str] | None = None
         # The number of reads of the rules that have begun, and the number of the last accepted
@@ -314,6 +316,18 @@ class Guard:
             carries_secret=self._redactor.carries_secret,
         )
 
+    async def prepare_tests(self) -> None:
+        """Read what the project's tests import after the first call, while the model works.
+
+        A session may end without a call, and its first call is seldom a run of the tests.
+        """
+        await self._has_called.wait()
+        await trio.sleep(_REQUEST_SECONDS)
+        read = partial(_read_tests, str(self._session.workspace.root), self.find_temporary_folder)
+        # Judging a command fails closed by itself, so that a failure here means nothing.
+        with suppress(OSError, ValueError):
+            await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
         """Return a prediction of what the approval policy and the guard would do with a call.
 
@@ -351,6 +365,7 @@ class Guard:
         # is denied anyway.
         key = (agent.name, call.id)
         verdict, source = await self.judge(tool, call.arguments, key)
+        self._has_called.set()
         await self._remember_placeholder(agent, call)
         once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
@@ -647,6 +662,14 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
+def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
+    from hilum_guard.commands.loaded_files import find_loaded  # with the first call
+
+    top = os.path.realpath(root)
+    with as_seen_by_commands(find_temporary_folder(), root):
+        find_loaded("pytest", ("pytest",), (top,), {}, top)
+
+
 async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
     """Remove what killed sessions left behind, in a thread.
 
@@ -675,6 +698,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
+            nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
             if expects_command(session.kernel):
                 nursery.start_soon(box.prepare_network, name="guard: loopback")

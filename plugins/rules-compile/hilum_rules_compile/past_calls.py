@@ -13,7 +13,7 @@ from hilum import StoreError
 from hilum.events import CallDone, CallStarted, RunEnded
 from hilum.messages import ToolResult
 from hilum.store import Store, spell_folder, storage_plugins
-from hilum_checks import Check, judge, judge_answer, need_history
+from hilum_checks import Check, judge, judge_answer, needs_history
 from hilum_checks.call_history import CallHistory
 from hilum_rules.rule import Rule
 
@@ -179,7 +179,7 @@ def try_checks(
         for rule, check in zip(rules, checks, strict=True)
     ]
     refused: list[list[PastCall]] = [[] for _ in tried]
-    for call, earlier in _replay(history, root, remembers=need_history(tried)):
+    for call, earlier in _replay(history, root, remembers=needs_history(tried)):
         tool = make_tool(call.name, call.risk)
         # Most calls pass all checks, so they are judged by all of them at once.
         if judge(tried, call.arguments, tool, root, earlier) is None:

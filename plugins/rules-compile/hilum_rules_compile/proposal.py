@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 from hilum_checks import Check, compile_lines
-from hilum_checks.model import Contexts, Messages
+from hilum_checks.model import ExcludedFiles, Messages
 from hilum_rules.rule import Rule
 
 from hilum_rules_compile.examples import EVERYDAY, ORDINARY, Example, find_objection
@@ -115,7 +115,7 @@ def _find_problems(
     """Yield why a compiled proposal is not accepted."""
     if check is None:
         return
-    if any(isinstance(constraint, Contexts) for _, constraint in check.parts):
+    if any(isinstance(constraint, ExcludedFiles) for _, constraint in check.parts):
         # It would keep other rules away from the agent.
         yield "a check about context is not proposed: write it yourself below the rule"
     if not proposal.must_match or not proposal.must_not_match:

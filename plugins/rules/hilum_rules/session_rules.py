@@ -365,7 +365,7 @@ class Rules:
         if not rules:
             return self._judge_new_rules(agent, call, tool)
         history = None
-        if hilum_checks.need_history(rules):
+        if hilum_checks.needs_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
         with self._as_seen_by_commands():
@@ -442,7 +442,7 @@ class Rules:
         tool = self.session.tools.get(call.name)
         if tool is None or tool.risk not in ("read", "write", "execute"):
             return None
-        needs = hilum_checks.need_reads if tool.risk == "read" else hilum_checks.need_history
+        needs = hilum_checks.needs_reads if tool.risk == "read" else hilum_checks.needs_history
         return self._remember(tool, call, result) if needs(self._enforced()) else None
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hilum_guard import is_tracked
-from hilum_guard.new_files import is_new_file, is_written_file
+from hilum_guard.new_files import WrittenFiles, is_new_file
 
 OLD = (1_700_000_000, 1_700_000_000)
 
@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 def is_own(folder: Path, name: str, root: Path | None = None) -> bool:
     path, top = str(folder / name), str(root or folder)
     is_old = not is_new_file(path, top)
-    assert is_old is not is_written_file(path, top)
+    assert is_old is not WrittenFiles(top).contains(path, os.stat(path))
     return is_old
 
 

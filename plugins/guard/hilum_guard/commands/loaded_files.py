@@ -7,22 +7,28 @@ like a script. The project's own files are only searched for what they import.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from hilum_guard.command_paths import locate
-from hilum_guard.new_files import is_written_file
+from hilum_guard.commands.module_finder import (
+    MAX_OWN_BYTES,
+    FoundFiles,
+    ModuleFinder,
+    find_absolute,
+)
+from hilum_guard.commands.python_imports import find_imports
+from hilum_guard.folder_listings import select_names
+from hilum_guard.new_files import WrittenFiles
 from hilum_guard.small_files import read_small_file
 
 MAX_BYTES = 200_000
 """Maximum size of a new file to read, in bytes."""
-MAX_OWN_BYTES = 5_000_000
-"""Maximum size of a file of the project that is searched for what it imports, in bytes."""
 MAX_FILES = 10_000
 """Maximum number of files that one command loads, as far as they are followed."""
 MAX_WALKED = 100_000
@@ -43,21 +49,6 @@ _SKIPPED = frozenset(
     "node_modules __pycache__ site-packages venv env build dist target coverage".split()
 )
 SCRIPT_ENDS = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".tsx", ".jsx")
-_IMPORT = re.compile(
-    r"(?:^|[;:\n])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]+)"
-    r"|import[ \t]+([\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*[\w.]+(?:[ \t]+as[ \t]+\w+)?)*))"
-)
-# Signs of code that loads files by name, and of code that changes where modules are searched.
-# Regular expressions with these alternatives would take most of the time for a large project.
-_DYNAMIC = ("runpy", "importlib", "__import__", "pytest_plugins", "import imp", "exec(", "exec (")
-_EXTENDS = (
-    *(f"sys{end}" for end in (".path", " .path", ". path")),
-    *(f".path{end}" for end in (".insert", ".append", ".extend")),
-    "addsitedir",
-    "import path",
-)
-_RUNS_FILES = ("run_path", "FileLoader", "file_location", "load_source")
-_TEXT = re.compile(r"'([\w./-]{1,200})'|\"([\w./-]{1,200})\"")
 _SCRIPT_IMPORT = re.compile(
     r"(?:\brequire\s*\(|\bimport\s*\(|\bfrom|\bimport)\s*['\"`](\.{0,2}/[^'\"`\n]+|\.)['\"`]"
 )
@@ -78,22 +69,6 @@ class Loaded(NamedTuple):
 
     paths: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-
-
-class _Imports(NamedTuple):
-    """What a file imports.
-
-    Attributes:
-        modules: The number of leading dots, the module, and the names that are imported from it.
-        texts: Literal text that may name a module, or a file, that code loads.
-        extends: Whether the code changes where modules are searched.
-        runs_files: Whether the code loads files of any name.
-    """
-
-    modules: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
-    texts: tuple[str, ...] = ()
-    extends: bool = False
-    runs_files: bool = False
 
 
 def find_loaded(
@@ -136,6 +111,7 @@ def find_loaded(
             search.read_installer(name, words[1:])
         else:
             search.read_tester(name, words[1:])
+        search.close()
         paths.update(dict.fromkeys(search.new))
         unread.update(dict.fromkeys(search.unread))
     return Loaded(tuple(paths), tuple(unread))
@@ -165,17 +141,19 @@ class _Search:
     def __init__(self, cwd: str, workspace: str, environment: Mapping[str, str]) -> None:
         self._cwd = locate(cwd)
         self._workspace = workspace
+        self._written = WrittenFiles(workspace)
         self._environment = environment
         given = environment.get("PYTHONPATH", "").split(":")
         self._given = [self._absolute(each) for each in given if each]
-        self._more = (workspace, os.path.join(workspace, "src"), *self._given)
-        self._packages: dict[tuple[str, ...], frozenset[str]] = {}
-        self._names: dict[str, frozenset[str]] = {}
+        self._modules = ModuleFinder(self._cwd, workspace, self._given)
         self._seen: set[str] = set()
-        self._found: dict[tuple[str, tuple[str, ...], bool], bool] = {}
-        self._waiting: list[tuple[str, tuple[str, ...]]] = []
+        self._waiting: list[tuple[str, tuple[str, ...], os.stat_result]] = []
         self.new: list[str] = []
         self.unread: list[str] = []
+
+    def close(self) -> None:
+        """Keep what is known of the project for the next search."""
+        self._modules.close()
 
     # --- Python -----------------------------------------------------------------------------------
 
@@ -221,10 +199,16 @@ class _Search:
         """Follow what a script imports; its own code is read elsewhere."""
         self._seen.add(path)
         if path.endswith((".pyc", ".pyz", ".zip", ".egg", ".whl")) or self._is_long(path):
-            if is_written_file(path, self._workspace):
+            if self._is_written(path):
                 self.unread.append(path)
             return
-        self._waiting.append((path, (os.path.dirname(path),)))
+        self._wait(path, (os.path.dirname(path),))
+
+    def _is_written(self, path: str) -> bool:
+        try:
+            return self._written.contains(path, os.stat(locate(path)))
+        except OSError:
+            return False
 
     @staticmethod
     def _is_long(path: str) -> bool:
@@ -251,7 +235,7 @@ class _Search:
         for word in (".", *arguments) if name in ("build", "uv") else arguments:
             # `-e ./package[extra]`
             path = self._absolute(re.sub(r"\[[^\]]*\]$", "", word))
-            if "setup.py" in self._list(path):
+            if "setup.py" in self._modules.list_names(path):
                 self._add(os.path.join(path, "setup.py"), (path,))
         self._drain()
 
@@ -272,13 +256,13 @@ class _Search:
         for start in starts or [self._cwd]:
             self._add_conftests(start)
             for path in self._walk(start, patterns):
-                self._add(path, self._bases(path))
+                self._add(path, self._modules.find_bases(os.path.dirname(path)))
 
     def _has_new_settings(self) -> bool:
         """Return whether an agent may have changed which files hold tests."""
         for name in ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"):
             path = os.path.join(self._cwd, name)
-            if os.path.isfile(path) and is_written_file(path, self._workspace):
+            if os.path.isfile(path) and self._is_written(path):
                 text = read_loaded(path)
                 if text is None or re.search(r"python_files|doctest", text):
                     return True
@@ -287,8 +271,8 @@ class _Search:
     def _add_conftests(self, start: str) -> None:
         folder = start if os.path.isdir(start) else os.path.dirname(start)
         while f"{folder}/".startswith(f"{self._workspace}/"):
-            if "conftest.py" in self._list(folder):
-                self._add(os.path.join(folder, "conftest.py"), self._bases(folder))
+            if "conftest.py" in self._modules.list_names(folder):
+                self._add(os.path.join(folder, "conftest.py"), self._modules.find_bases(folder))
             if folder == self._workspace:
                 return
             folder = os.path.dirname(folder)
@@ -335,106 +319,16 @@ class _Search:
             elif re.search(r"\bimport\b", word):
                 self._follow_text(word, (self._cwd,))
 
-    def _bases(self, path: str) -> tuple[str, ...]:
-        """Return where the modules of a test are searched: pytest adds the folder of its package."""
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        top = folder
-        while "__init__.py" in self._list(top) and len(top) > len(self._workspace):
-            top = os.path.dirname(top)
-        return tuple(dict.fromkeys((folder, top, self._cwd)))
-
     def _follow_text(self, text: str, bases: tuple[str, ...]) -> None:
-        self._follow(_find_imports(text), self._cwd, bases)
+        self._add_all(self._modules.find_imported(find_imports(text), self._cwd, bases))
 
-    def _follow(self, imports: _Imports, folder: str, bases: tuple[str, ...]) -> None:
-        """Add what code imports.
+    def _add_module(self, dotted: str, places: tuple[str, ...], *, is_main: bool = False) -> None:
+        self._add_all(self._modules.find_module(dotted, places, is_main=is_main)[0])
 
-        Args:
-            imports: What the code imports.
-            folder: The folder of the code.
-            bases: Where its modules are searched.
-        """
-        if imports.extends:
-            more = [os.path.normpath(os.path.join(folder, each)) for each in imports.texts]
-            more += [self._absolute(each) for each in imports.texts]
-            more.append(os.path.dirname(folder))
-            bases = (*bases, *(each for each in dict.fromkeys(more) if os.path.isdir(each)))
-        for level, module, names in imports.modules:
-            places = bases
-            if level:
-                place = folder
-                for _ in range(level - 1):
-                    place = os.path.dirname(place)
-                places = (place,)
-            if module and not self._add_module(module, places, own=not level):
-                continue
-            for name in names:
-                inner = f"{module}.{name}" if module else name
-                self._add_module(inner, places, own=not level)
-        for text in imports.texts:
-            if text.endswith(".py") or (imports.runs_files and "." in text):
-                for start in (folder, self._cwd):
-                    path = os.path.normpath(os.path.join(start, text))
-                    if os.path.isfile(path):
-                        self._add(path, bases)
-            if "/" not in text and not text.endswith(".py"):
-                self._add_module(text, bases)
-
-    def _add_module(
-        self, dotted: str, places: tuple[str, ...], *, is_main: bool = False, own: bool = True
-    ) -> bool:
-        """Add the files of a module, from the first place that has it.
-
-        Returns:
-            Whether the module may be a package of the project, which may contain other modules.
-        """
-        searched = (*places, *self._more) if own else places
-        first = dotted.partition(".")[0]
-        # Most imports are of the standard library, or of installed packages.
-        if first not in self._list_all(searched):
-            return False
-        key = (dotted, searched, is_main)
-        if key not in self._found:
-            self._found[key] = self._search_module(dotted, places, searched, is_main=is_main)
-        return self._found[key]
-
-    def _list_all(self, places: tuple[str, ...]) -> frozenset[str]:
-        """Return the names of the packages and modules in some folders."""
-        if places not in self._packages:
-            names = {name for place in places for name in self._list(place)}
-            self._packages[places] = frozenset(name.partition(".")[0] for name in names)
-        return self._packages[places]
-
-    def _search_module(
-        self, dotted: str, places: tuple[str, ...], searched: tuple[str, ...], *, is_main: bool
-    ) -> bool:
-        parts = [part for part in dotted.split(".") if part]
-        if not parts:
-            return False
-        return any(
-            self._add_from(place, parts, places, is_main=is_main)
-            for place in dict.fromkeys(searched)
-        )
-
-    def _add_from(
-        self, place: str, parts: list[str], bases: tuple[str, ...], *, is_main: bool
-    ) -> bool:
-        folder = place
-        for number, part in enumerate(parts):
-            names = self._list(folder)
-            if part in names and os.path.isdir(os.path.join(folder, part)):
-                folder = os.path.join(folder, part)
-                if "__init__.py" in self._list(folder):
-                    self._add(os.path.join(folder, "__init__.py"), bases)
-                continue
-            for end in (".py", ".pyc"):
-                if part + end in names:
-                    self._add(os.path.join(folder, part + end), bases)
-                    return True
-            return number > 0
-        if is_main and "__main__.py" in self._list(folder):
-            self._add(os.path.join(folder, "__main__.py"), bases)
-        return True
+    def _add_all(self, files: FoundFiles) -> None:
+        for path, bases in files:
+            if path not in self._seen:
+                self._add(path, bases)
 
     # --- JavaScript -------------------------------------------------------------------------------
 
@@ -460,10 +354,10 @@ class _Search:
                 self._add_tests_of_scripts(path)
             elif name in ("node", "nodejs") and not at and not is_tester and os.path.isfile(path):
                 self._seen.add(path)
-                self._waiting.append((path, ()))
+                self._wait(path, ())
             else:
                 self._add_script(f"./{word}" if not word.startswith("/") else word, self._cwd)
-        for name in self._list(self._cwd) if is_tester else ():
+        for name in self._modules.list_names(self._cwd) if is_tester else ():
             if re.fullmatch(
                 r"(?:jest|vitest|vite|ava|babel)\.(?:config|setup)\.[cm]?[jt]s|\.mocharc\.c?js",
                 name,
@@ -492,23 +386,16 @@ class _Search:
         stem = re.sub(r"\.[cm]?jsx?$", "", path)
         paths = [path + end for end in ends] + [stem + end for end in SCRIPT_ENDS]
         for each in paths:
-            if os.path.basename(each) in self._list(os.path.dirname(each)) and os.path.isfile(each):
+            if os.path.basename(each) in self._modules.list_names(
+                os.path.dirname(each)
+            ) and os.path.isfile(each):
                 self._add(each, ())
                 return
 
     # --- files ------------------------------------------------------------------------------------
 
     def _absolute(self, path: str) -> str:
-        return locate(os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path))))
-
-    def _list(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder; none if it cannot be read."""
-        if folder not in self._names:
-            try:
-                self._names[folder] = frozenset(os.listdir(folder))
-            except (OSError, ValueError):
-                self._names[folder] = frozenset()
-        return self._names[folder]
+        return find_absolute(path, self._cwd)
 
     def _walk(self, start: str, patterns: tuple[str, ...]) -> Iterator[str]:
         """Yield the files below a folder, or the file itself, whose names match a pattern."""
@@ -516,18 +403,16 @@ class _Search:
             yield start
             return
         left = MAX_WALKED
-        expressions = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
-        for folder, folders, files in os.walk(start):
-            folders[:] = [
-                each for each in folders if not each.startswith(".") and each not in _SKIPPED
-            ]
-            left -= len(folders) + len(files)
+        waiting = [start]
+        while waiting:
+            folder = waiting.pop()
+            found = select_names(folder, patterns, _SKIPPED)
+            left -= found.examined
             if left < 0:
                 self.unread.append(folder)
                 return
-            for name in files:
-                if any(expression.match(name) for expression in expressions):
-                    yield os.path.join(folder, name)
+            yield from found.files
+            waiting += found.folders
 
     def _add(self, path: str, bases: tuple[str, ...]) -> None:
         if path in self._seen:
@@ -536,58 +421,38 @@ class _Search:
             self.unread.append(path)
             return
         self._seen.add(path)
-        if is_written_file(path, self._workspace):
+        try:
+            status = os.stat(locate(path))
+        except OSError:
+            return
+        if self._written.contains(path, status):
             self.new.append(path)
-            if path.endswith(".pyc") or self._is_long(path):
+            if path.endswith(".pyc") or status.st_size > MAX_BYTES:
                 self.unread.append(path)
                 return
-        self._waiting.append((path, bases))
+        self._waiting.append((path, bases, status))
+
+    def _wait(self, path: str, bases: tuple[str, ...]) -> None:
+        """Follow a file later, which does not count as one that is loaded."""
+        with suppress(OSError):
+            self._waiting.append((path, bases, os.stat(locate(path))))
 
     def _drain(self) -> None:
         """Follow the imports of the files that were found."""
         while self._waiting:
-            path, bases = self._waiting.pop()
-            folder = os.path.dirname(path)
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
+            path, bases, status = self._waiting.pop()
             if status.st_size > MAX_OWN_BYTES:
                 self.unread.append(path)
                 continue
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
             if path.endswith(SCRIPT_ENDS):
+                folder = os.path.dirname(path)
                 for named in _read_script_imports(path, stamp):
                     self._add_script(named, folder)
             else:
-                places = tuple(dict.fromkeys((*bases, folder)))
-                self._follow(_read_imports(path, stamp), folder, places)
-
-
-# Between two runs of the tests of a project, few of its files change.
-@lru_cache(16_384)
-def _read_imports(path: str, stamp: tuple[int, ...]) -> _Imports:
-    return _find_imports(read_loaded(path, MAX_OWN_BYTES) or "")
+                self._add_all(self._modules.read_file(path, stamp, bases))
 
 
 @lru_cache(4096)
 def _read_script_imports(path: str, stamp: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(_SCRIPT_IMPORT.findall(read_loaded(path, MAX_OWN_BYTES) or ""))
-
-
-def _find_imports(text: str) -> _Imports:
-    modules: dict[tuple[int, str, tuple[str, ...]], None] = {}
-    for origin, names, plain in _IMPORT.findall(text):
-        if plain:
-            for each in plain.split(","):
-                modules[0, each.split(" as ")[0].strip(), ()] = None
-            continue
-        module = origin.lstrip(".")
-        listed = re.findall(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|$)", re.sub(r"#.*|[()]", "", names))
-        modules[len(origin) - len(module), module, tuple(listed)] = None
-    extends = any(each in text for each in _EXTENDS)
-    texts: list[str] = []
-    if extends or any(each in text for each in _DYNAMIC):
-        texts = [one or other for one, other in _TEXT.findall(text)]
-    runs_files = any(each in text for each in _RUNS_FILES)
-    return _Imports(tuple(modules), tuple(dict.fromkeys(texts)), extends, runs_files)
