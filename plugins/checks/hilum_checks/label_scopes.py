@@ -1,4 +1,4 @@
-"""Narrows rules about code to the files that a heading or a label names: "Tests", "Python"."""
+"""Narrow rules about code to the files that a heading or a label names: "Tests", "Python"."""
 
 from __future__ import annotations
 
