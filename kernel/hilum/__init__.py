@@ -166,6 +166,7 @@ _MODULES = (
     "messages",
     "models",
     "module_archive",
+    "program_start",
     "processes",
     "services",
     "settings",

@@ -42,7 +42,13 @@ from hilum.errors import (
 )
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
-from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, running_plugin, unwrap_group
+from hilum.hooks import (
+    PLUGIN_EXCEPTIONS,
+    PluginFailure,
+    running_call,
+    running_plugin,
+    unwrap_group,
+)
 from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.model_calls import ModelCallDenied
@@ -515,7 +521,7 @@ async def _run(
     )
     try:
         in_flight = session._calls_in_flight.tool_call(timed, agent.name, call.id)
-        with in_flight, running_plugin(tool.plugin):
+        with in_flight, running_plugin(tool.plugin), running_call(agent.name, call.id):
             await timed.run(lambda: session.kernel.run_tool(tool, running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)

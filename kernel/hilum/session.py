@@ -1015,7 +1015,8 @@ class Session:
         except PluginError as error:
             raise ToolDenied(f"{COMMAND_WITHHELD}: {error.message}") from error
         except HilumError as error:
-            raise ToolDenied(f"The command may not start. {error.message}") from error
+            message = f"The command may not start. {error.message}"
+            raise ToolDenied(message, hint=error.hint) from error
         return wrapped
 
 

@@ -329,6 +329,22 @@ async def test_a_command_in_the_sandbox_does_not_see_the_socket(cli, forks, asks
     assert "HIDDEN" in str(model.requests[-1])
 
 
+async def test_files_from_before_a_start_are_not_the_work_of_its_agent(
+    cli, forks, wait_until, asks
+):
+    """The process was forked ahead, and before the user wrote the files."""
+    await wait_until(lambda: forks.waiting)
+    (cli.workspace / "AGENTS.md").write_text("- Never run `git push`.\n")
+    (cli.workspace / "given.py").write_text("import sys\nexec(sys.argv[1])\n")
+    command = f"{sys.executable} given.py 'print(6 * 7)'"
+    async with cli.model(asks("run_terminal_cmd", command=command), "Done.") as model:
+        words = ["run", "--approve", "auto", "Work."]
+        done = await trio.to_thread.run_sync(lambda: run(cli, *words))
+    assert done.returncode == 0, done.stderr
+    assert "not used" not in done.stderr
+    assert "42" in str(model.requests[-1])
+
+
 # A shell that runs one program in the foreground of its terminal, and continues it once it stops.
 SHELL = """
 import os, signal, sys

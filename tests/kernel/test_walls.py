@@ -46,6 +46,7 @@ FLOORS = [
         "unread_outputs",
         "fork_client",
         "compile_cache",
+        "program_start",
     ],
     [
         "messages",

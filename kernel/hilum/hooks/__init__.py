@@ -7,7 +7,7 @@ pluggy marks, registers, validates and orders implementations (``Registry``). ``
 calls.
 """
 
-from hilum.hooks.current import current_plugin, running_plugin
+from hilum.hooks.current import current_call, current_plugin, running_call, running_plugin
 from hilum.hooks.failures import (
     PLUGIN_EXCEPTIONS,
     HookError,
@@ -41,12 +41,14 @@ __all__ = [
     "Supervised",
     "Table",
     "call_within",
+    "current_call",
     "current_plugin",
     "describe_error",
     "find_first_error",
     "hook_deadline",
     "is_failure",
     "open_nursery",
+    "running_call",
     "running_plugin",
     "specifier",
     "split_failure",

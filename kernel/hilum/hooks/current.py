@@ -1,11 +1,13 @@
-"""The plugin whose code is running, so that the log can name it."""
+"""The plugin whose code is running, so that the log can name it, and the tool call that runs."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 
 _current: ContextVar[str] = ContextVar("hilum_current_plugin", default="")
+_call: ContextVar[tuple[str, str]] = ContextVar("hilum_current_call", default=("", ""))
 
 
 def current_plugin() -> str:
@@ -19,6 +21,24 @@ def current_plugin() -> str:
 def running_plugin(name: str) -> AbstractContextManager[None]:
     """Set the result of ``current_plugin`` for this task and the tasks that it starts."""
     return _RunningPlugin(name)
+
+
+def current_call() -> tuple[str, str]:
+    """Return the agent's name and the id of the tool call that runs; empty outside of calls.
+
+    Tasks and threads that a tool starts belong to the same call.
+    """
+    return _call.get()
+
+
+@contextmanager
+def running_call(agent: str, identity: str) -> Iterator[None]:
+    """Set the result of ``current_call`` for this task and the tasks that it starts."""
+    token = _call.set((agent, identity))
+    try:
+        yield
+    finally:
+        _call.reset(token)
 
 
 class _RunningPlugin(AbstractContextManager[None]):

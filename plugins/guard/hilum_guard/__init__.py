@@ -51,13 +51,14 @@ if TYPE_CHECKING:
     from hilum_guard.rules.rule_files import load as load_rules
     from hilum_guard.rules.rule_files import remove as remove_rule
     from hilum_guard.rules.tool_names import explain_unknown_tool, server_tools
-    from hilum_guard.sandbox.enforcement import Enforcement
+    from hilum_guard.sandbox.enforcement import FULL_SANDBOX, Enforcement
     from hilum_guard.sandbox.sandbox_probe import probe
     from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
     from hilum_guard.secrets.redaction import Redactor
     from hilum_guard.session_guard import CallExplanation, Guard
 
 __all__ = [
+    "FULL_SANDBOX",
     "UNKNOWN",
     "CallExplanation",
     "CommandEffects",
@@ -157,6 +158,7 @@ _MODULES = {
     "fit_words": "rules.patterns",
     "server_tools": "rules.tool_names",
     "explain_unknown_tool": "rules.tool_names",
+    "FULL_SANDBOX": "sandbox.enforcement",
     "Enforcement": "sandbox.enforcement",
     "ProtectedPaths": "sandbox.session_sandbox",
     "ExtraAccess": "sandbox.session_sandbox",

@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from functools import lru_cache
 from typing import Literal, NamedTuple
+
+from hilum.program_start import find_start
 
 from hilum_guard.command_paths import locate
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
 MAX_FOLDERS = 4096
 """Maximum number of folders whose repository is remembered."""
-_IMPORTED = time.time()
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/", f"{tempfile.gettempdir()}/")
-
-
-@lru_cache(2)
-def _find_start(process: int) -> float:
-    """Return when this process started: later files may be the work of one of its agents.
-
-    This module is imported only when the first command is judged, which may be after the first file
-    has been written; and a process that a fork server starts has it from the start.
-
-    Args:
-        process: The identifier of this process, which is another one after a fork.
-    """
-    try:
-        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
-            # The name of the program, in parentheses, may contain spaces (proc_pid_stat(5)).
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):  # there is no /proc
-        return _IMPORTED
-    return time.time() - age
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
 
 
 def _find_age(path: str) -> str:
     """Return "new" for a file written since this program started, "old", or "" if there is none."""
     try:
-        return "new" if os.stat(locate(path)).st_mtime >= _find_start(os.getpid()) else "old"
+        return "new" if os.stat(locate(path)).st_mtime >= find_start() else "old"
     except OSError:
         return ""
 
@@ -113,7 +93,9 @@ class WrittenFiles:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._start = _find_start(os.getpid())
+        self._start = find_start()
+        # The folder of this process, which may have been forked from one with another.
+        self._temporary = (*_TEMPORARY, f"{tempfile.gettempdir()}/")
         self._outer = _find_top(root)
         # What is tracked in each folder, and in each repository.
         self._indexes: dict[str, _Index | Literal[True] | None] = {}
@@ -129,7 +111,7 @@ class WrittenFiles:
         if status.st_mtime >= self._start:
             return True
         if not path.startswith(f"{self._root}/"):
-            return path.startswith(_TEMPORARY) and not self._root.startswith(_TEMPORARY)
+            return path.startswith(self._temporary) and not self._root.startswith(self._temporary)
         folder = path.rpartition("/")[0]
         if folder not in self._indexes:
             is_installed = any(each in f"{folder}/" for each in _INSTALLED)

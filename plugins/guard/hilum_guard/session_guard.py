@@ -37,7 +37,8 @@ from hilum import (
     config_folder,
     hookimpl,
 )
-from hilum.events import ApprovalAsked
+from hilum.events import ApprovalAsked, PromptFrozen
+from hilum.hooks import current_call
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
@@ -63,6 +64,7 @@ from hilum_guard.watching.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
     from hilum_guard.rules.denied_paths import DeniedPaths
+    from hilum_guard.sandbox.enforcement import Enforcement
 
 MAX_PROBLEMS_SHOWN = 10
 MAX_PROBLEMS_LOGGED = 200
@@ -145,6 +147,8 @@ class Guard:
         # Secret files that calls in flight may read, by agent and call, and secret files that
         # plugins reveal.
         self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
+        # What the sandbox enforced when the commands of calls in flight were judged.
+        self._judged: dict[tuple[str, str], Enforcement] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         # The sandbox requests these files before each command, in a thread.
         box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
@@ -277,12 +281,24 @@ class Guard:
             command = str(judged.call.facts.arguments["command"])
             folder = str(judged.call.folder or self._session.workspace.root)
             self._used_secrets[key] = UsedSecrets(command, folder, judged.secrets)
+        if key is not None and judged.call is not None and judged.call.facts.command is not None:
+            self._note_judged(key, request.enforced)
         verdict = judged.verdict
         if judged.effects:
             verdict = msgspec.structs.replace(
                 verdict or allow(), effects=judged.effects, dangers=judged.dangers
             )
         return verdict, judged.source
+
+    def _note_judged(self, key: tuple[str, str], enforced: Enforcement | None) -> None:
+        """Note what the sandbox enforced when a command was judged.
+
+        A command is judged again when it was approved. If the sandbox has become weaker in the
+        meantime, the user approved it in the belief that the better one confines it.
+        """
+        earlier = self._judged.get(key)
+        if enforced is not None and (earlier is None or enforced.covers(earlier)):
+            self._judged[key] = enforced
 
     def _make_request(
         self, tool: Tool | None, arguments: str, *, once_only: bool = False
@@ -429,6 +445,7 @@ class Guard:
         """Undo what a command left for other programs to run, and replace secrets in the result."""
         # The user's approval applied only to this call.
         self._used_secrets.pop((agent.name, call.id), None)
+        self._judged.pop((agent.name, call.id), None)
         is_checked = self.workspace_guard.needs_check(agent, call, result)
         if is_checked or ENDED_EARLY in result.text or is_long(result):
             return self._check_result(agent, call, result)
@@ -650,7 +667,7 @@ class Guard:
     async def wrap_process(self, command: Command) -> Command:
         """Wrap a command in the sandbox, with a clean environment."""
         # The guard runs last (trylast), so that no other plugin changes what the sandbox runs.
-        return await self.sandbox.wrap_process(command)
+        return await self.sandbox.wrap_process(command, self._judged.get(current_call()))
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
@@ -670,19 +687,19 @@ def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
         find_loaded("pytest", ("pytest",), (top,), {}, top)
 
 
-async def tidy_up(box: session_sandbox.Sandbox, *, is_late: bool) -> None:
-    """Remove what killed sessions left behind, in a thread.
+async def work_behind_request(session: Session, box: session_sandbox.Sandbox) -> None:
+    """Prepare for the session's commands, and remove what killed sessions left, in threads.
 
+    If a prompt follows at once, its request goes first: it would take 10 ms longer.
     The removal may take a long time, so a closing session abandons it; the next session removes the
     rest.
-
-    Args:
-        box: The session's sandbox.
-        is_late: Whether the first request goes first, and the scan of the workspace for the first
-            command follows it.
     """
-    if is_late:
-        await trio.sleep(_REQUEST_SECONDS)
+    if session.kernel.expects_prompt:
+        # The request is sent within milliseconds of this event.
+        async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
+            break
+        if expects_command(session.kernel):
+            await box.prepare_network()
         with suppress(OSError):
             await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     with suppress(OSError):
@@ -700,13 +717,10 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             nursery.start_soon(guard.approvals.follow)
             nursery.start_soon(guard.prepare_tests)
             guard.workspace_guard.start(nursery)
-            if expects_command(session.kernel):
-                nursery.start_soon(box.prepare_network, name="guard: loopback")
             # The recovery runs before any command in the session, so that files that a killed
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
-            late = session.kernel.expects_prompt
-            nursery.start_soon(partial(tidy_up, box, is_late=late), name="guard: tidy up")
+            nursery.start_soon(work_behind_request, session, box)
             if box.spares is not None:
                 nursery.start_soon(box.spares.run)
             yield guard

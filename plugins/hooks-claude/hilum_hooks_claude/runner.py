@@ -77,9 +77,9 @@ class HookRunner:
         began = time.perf_counter()
         seconds = limit or self.time_limit(hook)
         try:
-            await self._require_sandbox()
+            required = await self._require_sandbox()
             with trio.move_on_after(seconds) as scope:
-                outcome = await self._run_command(hook, given, shown)
+                outcome = await self._run_command(hook, given, shown, required)
             if scope.cancelled_caught:
                 outcome = Outcome(Answer(failure=f"It did not end within {seconds:g} seconds."))
         except HilumError as error:
@@ -88,24 +88,33 @@ class HookRunner:
             outcome = Outcome(Answer(failure=f"It could not be run: {error}."))
         return attrs.evolve(outcome, seconds=round(time.perf_counter() - began, 3))
 
-    async def _require_sandbox(self) -> None:
+    async def _require_sandbox(self) -> hilum_guard.Enforcement | None:
         """Check that a sandbox confines the hooks.
+
+        Returns:
+            What the sandbox enforces; None if the user lets hooks run without one.
 
         Raises:
             ToolDenied: Nothing confines them, and the user has not allowed that.
         """
         if self._settings.unsandboxed:
-            return
+            return None
         guard = find_guard(self._session)
         if guard is not None:
             enforced = await guard.sandbox.enforced()
             if enforced.by:
-                return
+                return enforced
         raise ToolDenied(
             "There is no sandbox for it, so it is not run (setting hooks_claude.unsandboxed)."
         )
 
-    async def _run_command(self, hook: Hook, given: bytes, shown: Sequence[str]) -> Outcome:
+    async def _run_command(
+        self,
+        hook: Hook,
+        given: bytes,
+        shown: Sequence[str],
+        required: hilum_guard.Enforcement | None,
+    ) -> Outcome:
         root = str(self._session.workspace.root)
         argv = make_command(hook, root)
         written = 0
@@ -117,7 +126,7 @@ class HookRunner:
             if written > MAX_OUTPUT:
                 scope.cancel()
 
-        with scope, self._widen(argv, shown):
+        with scope, self._widen(argv, shown, required):
             done = await self._session.processes.run(
                 argv,
                 cwd=root,
@@ -138,11 +147,18 @@ class HookRunner:
         """Return the variables without which programs wait for a network that does not exist."""
         return {} if self._settings.network else _OFFLINE
 
-    def _widen(self, argv: Sequence[str], shown: Sequence[str]) -> AbstractContextManager[None]:
+    def _widen(
+        self,
+        argv: Sequence[str],
+        shown: Sequence[str],
+        required: hilum_guard.Enforcement | None,
+    ) -> AbstractContextManager[None]:
         guard = find_guard(self._session)
         if guard is None:
             return nullcontext()
-        access = hilum_guard.ExtraAccess(network=self._settings.network, shown=tuple(shown))
+        access = hilum_guard.ExtraAccess(
+            network=self._settings.network, shown=tuple(shown), required=required
+        )
         return guard.widen(argv, access)
 
 

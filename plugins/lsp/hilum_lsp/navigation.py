@@ -57,6 +57,10 @@ _SEARCH = "Use search_files."
 _INCOMPLETE = "(The server is still reading the project; there may be more.)"
 
 
+ALL_USES = {"context": {"includeDeclaration": True}}
+"""The parameters with which a server lists a name's uses and its definition."""
+
+
 @attrs.frozen
 class Target:
     """A name in a file.
@@ -113,8 +117,7 @@ class Navigator:
     async def find_references(self, name: str, path: str, line: int) -> Output:
         """Return the uses of a name. See ``LanguageServers.find_references``."""
         target = await self.read_target(name, path, line)
-        context = {"context": {"includeDeclaration": True}}
-        places, is_complete = await self._find_places(target, "textDocument/references", context)
+        places, is_complete = await self._find_places(target, "textDocument/references", ALL_USES)
         if not places:
             raise ToolError(
                 f"The language server knows no use of {name!r} in {target.shown}.",
@@ -309,13 +312,23 @@ class Navigator:
             is_complete = await server.wait_indexed(client)
             for offset in await self.find_offsets(client, document, target):
                 params = {**make_position(client, document, target, offset), **more}
-                result = await client.request(method, params, self.settings.timeout)
-                found = _read_locations(result)
+                found = await self.request_places(client, method, params)
                 if found:
                     return found, is_complete
             return [], is_complete
 
         return await self.use(server, ask)
+
+    async def request_places(
+        self, client: LanguageClient, method: str, params: dict[str, Any]
+    ) -> list[Location]:
+        """Return the places in a server's answer to one request.
+
+        Raises:
+            ServerFailed: The answer has no places.
+            ServerRefused: The server answered with an error.
+        """
+        return _read_locations(await client.request(method, params, self.settings.timeout))
 
     async def use(
         self,

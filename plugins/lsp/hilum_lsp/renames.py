@@ -5,6 +5,9 @@ the call's arguments: the guard judges every file, the user sees the changes, an
 is written, byte for byte. If the diff is too long to be shown, the remaining files are listed with
 their number of places. A server is only believed as far as its edits replace the old name in files
 of the workspace that have not changed.
+
+Some servers list more uses of a name than they rename: ty stops at a name that a package exports
+again (``from .errors import Error as Error``). hilum renames these uses, too.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -23,16 +26,23 @@ import trio
 from hilum import Call, Output, Tool, ToolCall, ToolError, Verdict, allow, errors, find_file_saver
 from hilum_lint.diagnostics import to_one_line
 
+from hilum_lsp.errors import ServerRefused
 from hilum_lsp.file_watch import find_files
 from hilum_lsp.keywords import is_keyword
-from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position, split_name
-from hilum_lsp.positions import TextLines
-from hilum_lsp.protocol import DocumentChange, TextEdit, WorkspaceEdit
+from hilum_lsp.navigation import (
+    ALL_USES,
+    MAX_FILE_BYTES,
+    find_word,
+    make_position,
+    split_name,
+)
+from hilum_lsp.positions import Encoding, TextLines
+from hilum_lsp.protocol import DocumentChange, Location, Range, TextEdit, WorkspaceEdit
 from hilum_lsp.servers import SERVERS
 from hilum_lsp.uris import read_uri
 
 if TYPE_CHECKING:
-    from hilum import Session
+    from hilum import Session, Workspace
 
     from hilum_lsp.client import LanguageClient
     from hilum_lsp.documents import Document, Documents
@@ -121,7 +131,8 @@ class Plan:
         request: What was asked for.
         changes: The changes of the files.
         preview: The changes as the user reads them.
-        warning: A sentence about files that already contain the new name; empty if there are none.
+        warning: Sentences about uses that cannot be renamed and about files that already contain
+            the new name; empty if there are none.
         error: Why the rename cannot be made; ``None`` if it can.
     """
 
@@ -178,9 +189,11 @@ class Renames:
 
     async def _make_plan(self, request: RenameRequest) -> Plan:
         try:
-            changes = await self._find_changes(request)
+            changes, missed = await self._find_changes(request)
             preview = await trio.to_thread.run_sync(_make_preview, changes)
             warning = await trio.to_thread.run_sync(_find_clashes, changes, request.new_name)
+            if missed:
+                warning = f"{_describe_missed(missed, request.word)} {warning}".rstrip()
         except ToolError as error:
             return Plan(request, error=error)
         if warning:
@@ -289,7 +302,10 @@ class Renames:
 
     # --- the plan ---------------------------------------------------------------------------------
 
-    async def _find_changes(self, request: RenameRequest) -> tuple[FileRename, ...]:
+    async def _find_changes(
+        self, request: RenameRequest
+    ) -> tuple[tuple[FileRename, ...], tuple[str, ...]]:
+        """Return the changes of all files, and the uses that cannot be renamed."""
         new_name = request.new_name
         target = await self.navigator.read_target(request.name, request.path, request.line)
         if not _NAME.fullmatch(new_name) or new_name == target.word:
@@ -308,7 +324,7 @@ class Renames:
 
         async def ask(
             client: LanguageClient, documents: Documents
-        ) -> tuple[WorkspaceEdit, dict[Path, int], str]:
+        ) -> tuple[WorkspaceEdit, list[Location], dict[Path, int], Encoding]:
             document = documents.synchronize(target.path, target.text)
             if not await server.wait_indexed(client):
                 raise ToolError(
@@ -317,24 +333,45 @@ class Renames:
                     code=errors.E_TIMEOUT,
                     hint="Try again later.",
                 )
-            edit = await self._request(client, document, target, new_name)
+            edit, position = await self._request(client, document, target, new_name)
+            uses = await self._list_uses(client, position)
             versions = {}
             for open_path in documents.list_paths():
                 known = documents.find(open_path)
                 if known is not None:
                     versions[open_path] = known.version
-            return edit, versions, client.encoding
+            return edit, uses, versions, client.encoding
 
-        edit, versions, encoding = await self.navigator.use(server, ask, hint=_HINT)
+        edit, uses, versions, encoding = await self.navigator.use(server, ask, hint=_HINT)
         edits = self._list_edits(edit, versions)
+        finder = _MissedUseFinder(self.navigator, target.word, new_name, encoding)
+        missed = await trio.to_thread.run_sync(finder.add_edits, edits, uses)
+        _check_number(edits)
         await trio.to_thread.run_sync(self._check_readable, list(edits))
         reader = _ChangeReader(self.session, target.word, new_name, encoding)
-        return await trio.to_thread.run_sync(reader.read_all, edits)
+        return await trio.to_thread.run_sync(reader.read_all, edits), missed
+
+    async def _list_uses(self, client: LanguageClient, position: dict[str, Any]) -> list[Location]:
+        """Return the uses of a name; empty if its definition is unknown.
+
+        The first place is the definition, in which the name may be another one: `import numpy as
+        np` in two files defines two names, though a server may list the uses of both.
+        """
+        wanted = ("definitionProvider", "referencesProvider")
+        if not all(client.capabilities.get(each) for each in wanted):
+            return []
+        # The search for the word still names the files that a rename leaves.
+        with suppress(ServerRefused):
+            request = self.navigator.request_places
+            defined = await request(client, "textDocument/definition", position)
+            uses = await request(client, "textDocument/references", {**position, **ALL_USES})
+            return [*defined, *uses] if len(defined) == 1 else []
+        return []
 
     async def _request(
         self, client: LanguageClient, document: Document, target: Target, new_name: str
-    ) -> WorkspaceEdit:
-        """Return the server's edits.
+    ) -> tuple[WorkspaceEdit, dict[str, Any]]:
+        """Return the server's edits, and the position of the name.
 
         Raises:
             ToolError: The server renames nothing there.
@@ -361,7 +398,7 @@ class Renames:
                 seconds,
             )
             if edit is not None and (edit.changes or edit.document_changes):
-                return edit
+                return edit, params
         raise ToolError(
             f"The language server renames no {target.name!r} in {target.shown}.",
             code=errors.E_NOT_FOUND,
@@ -385,12 +422,7 @@ class Renames:
                 self._check_version(change, versions)
                 assert change.text_document is not None
                 found.setdefault(change.text_document.uri, []).extend(change.edits)
-        if len(found) > MAX_FILES:
-            raise ToolError(
-                f"The rename would change more than {MAX_FILES:,} files. {_UNCHANGED}",
-                code=errors.E_TOO_LARGE,
-                hint=_IN_PARTS,
-            )
+        _check_number(found)
         by_path: dict[Path, list[TextEdit]] = {}
         for uri, edits in found.items():
             by_path.setdefault(self._resolve(uri), []).extend(edits)
@@ -446,15 +478,93 @@ class Renames:
                 code=errors.E_PATH_TRAVERSAL,
                 hint="Only names of the project itself can be renamed.",
             )
-        parts = {*Path(self.session.workspace.relative(real)).parts, *path.parts[-20:]}
-        roots = {part for root in self.session.workspace.roots for part in root.parts}
-        if (parts - roots) & _INSTALLED:
+        if _is_installed(self.session.workspace, real, path):
             raise ToolError(
                 f"The language server would change {shown!r}, an installed package. {_UNCHANGED}",
                 code=errors.E_PATH_TRAVERSAL,
                 hint="Only names of the project itself can be renamed.",
             )
         return real
+
+
+@attrs.frozen
+class _MissedUseFinder:
+    """Finds the uses of a name that a server lists but does not rename. Blocks.
+
+    Args:
+        navigator: Knows which files may be read.
+        word: The old name.
+        new_name: The new name.
+        encoding: The unit of the server's columns.
+    """
+
+    navigator: Navigator
+    word: str
+    new_name: str
+    encoding: Encoding
+
+    def add_edits(
+        self, edits: dict[Path, list[TextEdit]], places: Sequence[Location]
+    ) -> tuple[str, ...]:
+        """Add the edits that a server left out.
+
+        Args:
+            edits: The server's edits of each file, which this method completes.
+            places: The definition of the name, and its uses.
+
+        Returns:
+            The places, as `file:line`, that contain the name but are not just the name.
+        """
+        texts: dict[str, tuple[Path, TextLines] | None] = {}
+        missed: list[str] = []
+        for number, place in enumerate(places):
+            if place.uri not in texts:
+                texts[place.uri] = self._read(place.uri)
+            found = texts[place.uri]
+            text = self._find_text(found, place.range)
+            if number == 0:
+                # Something that is defined elsewhere, or under another name.
+                if text != self.word:
+                    return ()
+                continue
+            if found is None or not find_word(text, self.word):
+                continue
+            path, _ = found
+            if any(_overlap(place.range, edit.range) for edit in edits.get(path, ())):
+                continue
+            if text == self.word:
+                edits.setdefault(path, []).append(TextEdit(place.range, self.new_name))
+            else:
+                shown = self.navigator.session.workspace.relative(path)
+                missed.append(f"{shown}:{place.range.start.line + 1}")
+        return tuple(dict.fromkeys(missed))
+
+    def _read(self, uri: str) -> tuple[Path, TextLines] | None:
+        """Return a file of the project and its text; None if it is none or cannot be read."""
+        path = read_uri(uri)
+        workspace = self.navigator.session.workspace
+        if path is None:
+            return None
+        try:
+            real = workspace.resolve(path)
+            if _is_installed(workspace, real, path):
+                return None
+            with workspace.at(real) as place, place.open() as file:
+                text = file.read(MAX_FILE_BYTES).removeprefix(_BOM).decode(errors="replace")
+        except (ToolError, OSError):
+            return None
+        return real, TextLines(text, self.encoding)
+
+    def _find_text(self, found: tuple[Path, TextLines] | None, where: Range) -> str:
+        """Return the text in a range; empty if it is unknown."""
+        if found is None:
+            return ""
+        lines = found[1]
+        try:
+            begin = lines.offset(where.start.line, where.start.character)
+            return lines.text[begin : lines.offset(where.end.line, where.end.character)]
+        except ValueError:
+            return ""
 
 
 @attrs.frozen
@@ -573,6 +683,43 @@ class _ChangeReader:
             code=errors.E_STALE,
             hint="Try again.",
         )
+
+
+def _is_installed(workspace: Workspace, real: Path, path: Path) -> bool:
+    """Return whether a file belongs to an installed package.
+
+    Args:
+        workspace: The workspace.
+        real: The file's path, resolved.
+        path: The path as the server writes it.
+    """
+    parts = {*Path(workspace.relative(real)).parts, *path.parts[-20:]}
+    roots = {part for root in workspace.roots for part in root.parts}
+    return bool((parts - roots) & _INSTALLED)
+
+
+def _check_number(files: Collection[object]) -> None:
+    """Raise ``ToolError`` if a rename would change too many files."""
+    if len(files) > MAX_FILES:
+        raise ToolError(
+            f"The rename would change more than {MAX_FILES:,} files. {_UNCHANGED}",
+            code=errors.E_TOO_LARGE,
+            hint=_IN_PARTS,
+        )
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    """Return whether two ranges of a file have a character in common."""
+    starts = [(each.start.line, each.start.character) for each in (one, other)]
+    ends = [(each.end.line, each.end.character) for each in (one, other)]
+    return max(starts) < min(ends)
+
+
+def _describe_missed(places: Sequence[str], word: str) -> str:
+    """Return a warning about uses that cannot be renamed."""
+    listed = ", ".join(to_one_line(place, 200) for place in places[:MAX_NAMED])
+    more = f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
+    return f"Warning: these uses of {word} are not renamed, so edit them: {listed}{more}."
 
 
 def _find_related_suffixes(suffix: str) -> tuple[str, ...]:

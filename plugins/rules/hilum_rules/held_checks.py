@@ -7,6 +7,7 @@ switching to a branch without it, also while the session is closed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,6 +22,13 @@ MAX_LOGGED = 200
 """Maximum number of checks in one event."""
 MAX_SENTENCE = 300
 Part = tuple[Effect, Constraint]
+
+# Logs of earlier versions have these names.
+_EARLIER_KINDS = {
+    "Contexts": "ExcludedFiles",
+    "Preceded": "CommandBefore",
+    "Accompanied": "ChangedTogether",
+}
 
 
 class HeldCheck(msgspec.Struct, frozen=True):
@@ -116,9 +124,13 @@ class HeldChecks:
         """
         try:
             checks = msgspec.convert(data.get("checks"), list[HeldCheck])
-            known = {_read_part(each): each for each in checks}
-        except (msgspec.ValidationError, KeyError):
+        except msgspec.ValidationError:
             return []
+        known: dict[Part, HeldCheck] = {}
+        for each in checks:
+            # One that a later version has written does not lift the others.
+            with suppress(msgspec.ValidationError, KeyError):
+                known[_read_part(each)] = each
         for part, each in known.items():
             self._logged.add(part)
             if is_reported:
@@ -165,8 +177,9 @@ def _to_data(rule: Rule, part: Part) -> HeldCheck:
 
 def _read_part(held: HeldCheck) -> Part:
     fields = held.constraint
-    if held.kind != "ReadFirst":
-        return held.effect, msgspec.convert(fields, PARTS[held.kind])
+    kind = _EARLIER_KINDS.get(held.kind, held.kind)
+    if kind != "ReadFirst":
+        return held.effect, msgspec.convert(fields, PARTS[kind])
     # msgspec cannot tell which of two classes is meant.
     before = fields["before"]
     needed = msgspec.convert(fields["needed"], Paths)

@@ -1,6 +1,7 @@
 """The sandbox is tried while a session opens, if ``git status`` runs in it soon."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import hilum_guard
@@ -8,7 +9,9 @@ import pytest
 import trio
 import trio.testing
 from hilum import open_kernel
-from hilum_guard.sandbox import sandbox_probe
+from hilum.testing import ModelProvider, ScriptedModel, plugin
+from hilum_guard.sandbox import sandbox_probe, session_sandbox
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
 
 @pytest.fixture
@@ -65,3 +68,45 @@ async def test_a_trial_that_fails_leaves_the_guard_on(tmp_path: Path, monkeypatc
         assert await trio.to_thread.run_sync(failed.wait, 10)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert kernel.host.plugins["hilum_guard"].state == "ready"
+
+
+async def test_the_first_request_goes_before_what_later_commands_need(tmp_path: Path, monkeypatch):
+    """The loopback, the scan of the workspace, and what killed sessions left."""
+    order: list[str] = []
+    all_done = threading.Event()
+
+    def note(name: str) -> Callable[..., None]:
+        def add(*_: object) -> None:
+            order.append(name)
+            if name == "sweep":
+                all_done.set()
+
+        return add
+
+    monkeypatch.setattr(session_sandbox.Sandbox, "_prepare_network", note("loopback"))
+    monkeypatch.setattr(WorkspaceWatcher, "scan_ahead", note("scan"))
+    monkeypatch.setattr(session_sandbox, "sweep", note("sweep"))
+    (tmp_path / ".git").mkdir()
+
+    async def answer(_request: object) -> str:
+        assert await trio.to_thread.run_sync(all_done.wait, 30)
+        return "done"
+
+    models = [ModelProvider({"model": ScriptedModel([answer])})]
+    given = {"provide_models": lambda: models, "gather_context": lambda: order.append("context")}
+    async with (
+        open_kernel(
+            [hilum_guard, plugin("given", **given)],
+            model="scripted/model",
+            workspace=tmp_path,
+            environ={"HOME": str(tmp_path / "home")},
+            expects_prompt=True,
+        ) as kernel,
+        kernel.open_session(tmp_path) as session,
+    ):
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert order == []
+        with trio.fail_after(60):
+            run = await session.prompt("x")
+            assert (await run.wait()).state == "completed"
+    assert order == ["context", "loopback", "scan", "sweep"]

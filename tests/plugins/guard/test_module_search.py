@@ -81,7 +81,7 @@ CHANGES = st.one_of(
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository whose files are all old, so that new ones are those that are not tracked."""
-    monkeypatch.setattr(new_files, "_find_start", lambda process: 4e9)
+    monkeypatch.setattr(new_files, "find_start", lambda: 4e9)
     # Every change gets a time stamp of its own (see ``change``).
     monkeypatch.setattr(folder_listings, "_TICK", -1)
     yield make_repository(tmp_path.resolve())

@@ -145,10 +145,16 @@ def main() -> None:
             result = {"uri": "file:///etc/hostname", "range": span(0, 0, 1)}
             if "wrong" in WAYS:
                 result = {"nothing": "known"}
+            if "uses" in WAYS:
+                result = {"uri": params["textDocument"]["uri"], "range": span(0, 0, 5)}
         elif method == "textDocument/references":
             here = params["textDocument"]["uri"]
             known = 2 if INDEXED.is_set() else 1
             result = [{"uri": here, "range": span(number, 0, 1)} for number in range(known)]
+            if "uses" in WAYS:
+                others = [f"{os.path.dirname(here)}/b.py", "file:///etc/hostname"]
+                result = [{"uri": each, "range": span(0, 0, 5)} for each in (here, *others)]
+                result.append({"uri": here, "range": span(1, 0, 7)})
         elif method == "textDocument/rename":
             result = rename(params, versions)
         send({"jsonrpc": "2.0", "id": identity, "result": result})

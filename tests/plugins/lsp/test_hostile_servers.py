@@ -256,6 +256,19 @@ async def test_a_rename_changes_nothing_but_the_name_in_files_of_the_project(
     assert not (root / "new.py").exists()
 
 
+async def test_uses_that_the_server_lists_are_renamed_or_named(misbehave, put, opened, root):
+    """Those that are more than the name are named, and those outside of the project left alone."""
+    put({"a.py": "value = 1\n'value'\n", "b.py": "value = 2\n"})
+    misbehave("uses")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="value", new_name="other", path="a.py")
+    assert not result.code, result.text
+    assert "in 2 places in 2 files" in result.text
+    assert "these uses of value are not renamed, so edit them: a.py:2." in result.text
+    assert (root / "a.py").read_text() == "other = 1\n'value'\n"
+    assert (root / "b.py").read_text() == "other = 2\n"
+
+
 async def test_a_definition_outside_the_project_is_named_but_not_quoted(misbehave, put, opened):
     put(FILE)
     misbehave("fine")

@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import hilum_files
 import pytest
+import trio
 from hilum import allow, deny, hookimpl
 from hilum.events import ApprovalAsked, RoundEnded
 from hilum.testing import say, use
@@ -87,6 +89,50 @@ async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project
         await history(bench).undo("call")
         for name, text in project.items():
             assert (root / name).read_text() == text
+
+
+async def test_a_rename_goes_through_packages_that_export_the_name_again(
+    put, install, opened, root
+):
+    """ty lists these uses, but its own rename stops at the package."""
+    put(
+        {
+            "pkg/__init__.py": "from .core import Fault as Fault\nfrom .core import other\n",
+            "pkg/core.py": "class Fault(Exception):\n    pass\n\n\ndef other():\n    return Fault\n",
+            "use.py": (
+                "import pkg\nimport pkg as p\nfrom pkg import Fault\nfrom pkg import Fault as Mine\n"
+                "from pkg.core import Fault as Core\n\n"
+                "print(Fault, pkg.Fault, p.Fault, Mine, Core, 'Fault')\n"
+            ),
+        }
+    )
+    install("ty")
+    async with opened() as bench:
+        result = await bench.call(
+            "rename_symbol", name="Fault", new_name="Failure", path="pkg/core.py"
+        )
+    assert not result.code, result.text
+    assert "in 10 places in 3 files" in result.text
+    exported = (root / "pkg/__init__.py").read_text()
+    assert exported == "from .core import Failure as Failure\nfrom .core import other\n"
+    assert (
+        "print(Failure, pkg.Failure, p.Failure, Mine, Core, 'Fault')"
+        in (root / "use.py").read_text()
+    )
+    # It fails if an import does not find the name.
+    await trio.run_process([sys.executable, "use.py"], cwd=root, capture_stdout=True)
+
+
+async def test_an_alias_of_one_file_is_renamed_in_that_file(put, install, opened, root):
+    """Another file may have an alias of the same name for the same function."""
+    text = "from core import helper as h\n\nprint(h(1))\n"
+    put({"core.py": "def helper(value):\n    return value\n", "a.py": text, "b.py": text})
+    install("ty")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="h", new_name="short", path="a.py", line=3)
+    assert not result.code, result.text
+    assert (root / "a.py").read_text() == "from core import helper as short\n\nprint(short(1))\n"
+    assert (root / "b.py").read_text() == text
 
 
 async def test_a_rename_whose_diff_is_too_long_names_the_other_files(

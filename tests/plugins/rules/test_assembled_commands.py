@@ -182,3 +182,34 @@ def test_modules_of_javascript_that_hide_what_they_load_are_asked(code: str, roo
 def test_other_modules_of_javascript_are_free(code: str, root: Path) -> None:
     (root / "p.js").write_text(code)
     assert judge_command(PUSH, "node -e \"require('./p.js')\"", root) == ""
+
+
+def make_tangle(modules: int, functions: int) -> tuple[str, ...]:
+    """Return modules whose functions call each other with their own parameters, in all orders."""
+    texts = []
+    for module in range(modules):
+        lines = ["import subprocess"]
+        lines += [f"from m{other} import *" for other in range(modules) if other != module]
+        for number in range(functions):
+            lines.append(f"def f{module}_{number}(a, b, c, d=None):")
+            lines += [
+                f"    f{other}_{called}(b + a, c or d, [*a, b], d=a)"
+                for other in range(modules)
+                for called in range(functions)
+            ]
+            lines.append("    subprocess.run([a, b, *c])")
+        texts.append("\n".join(lines))
+    return tuple(texts)
+
+
+@pytest.mark.parametrize(("modules", "functions"), [(1, 12), (40, 1), (6, 5)])
+def test_code_whose_values_cannot_be_followed_is_unknown_soon(modules: int, functions: int) -> None:
+    """Without a limit, each of these would take years."""
+    assert find_started(make_tangle(modules, functions)).is_unknown
+
+
+def test_a_chain_of_names_through_many_modules_is_followed() -> None:
+    texts = ["import os\ngo0 = os.system"]
+    texts += [f"from m{n} import *\ngo{n + 1} = go{n}\n" for n in range(60)]
+    texts += ["from m60 import go60\ngo60('git push')"]
+    assert find_started(tuple(texts)).texts == ("git push",)

@@ -305,3 +305,23 @@ def test_a_report_of_another_shape_is_ignored(data: dict[str, Any]) -> None:
     held.restore(data, is_reported=True)
     held.take([])
     assert held.rules == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("deny context MEMORY.md in shared", "Contexts"),
+        ("require command make test before git commit", "Preceded"),
+    ],
+)
+def test_checks_in_logs_of_earlier_versions_stay_in_force(line: str, kind: str) -> None:
+    held = HeldChecks()
+    held.take([file_with(line)])
+    held.take([])
+    (report,) = held.take_unreported()
+    unknown = msgspec.structs.replace(report, kind="FromALaterVersion")
+    earlier = msgspec.structs.replace(report, kind=kind)
+    resumed = HeldChecks()
+    resumed.restore(msgspec.to_builtins({"checks": [unknown, earlier]}), is_reported=True)
+    resumed.take([])
+    assert [rule.check for rule in resumed.rules] == [rule.check for rule in held.rules]

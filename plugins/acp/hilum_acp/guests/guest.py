@@ -150,6 +150,7 @@ class Guest:
             cache=str(command.home),
             environment=process.KEY_VARIABLES,
             read_only=command.read_only,
+            required=hilum_guard.FULL_SANDBOX,
         )
         async with AsyncExitStack() as stack:
             output = stack.enter_context(create_pipe(command.home))

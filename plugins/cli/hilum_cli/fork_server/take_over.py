@@ -13,6 +13,8 @@ import time
 from importlib import import_module
 from typing import NamedTuple, NoReturn, TextIO
 
+from hilum import program_start
+
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG in linux/prctl.h
 
 
@@ -39,6 +41,7 @@ def take_over(request: Request, server: int) -> None:
         request: The request.
         server: The process id of the server.
     """
+    program_start.begin_again()
     # If the server is killed, nobody could report the exit code any more.
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
     if os.getppid() != server:

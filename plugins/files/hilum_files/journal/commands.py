@@ -335,7 +335,7 @@ def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
     if options.dry_run:
         plan = journal.plan(options.scope, options.id, shared=options.shared)
         if plan.conflicts and not options.keep_going:
-            raise conflict_error(plan)
+            raise conflict_error(plan, shared=options.shared)
     else:
         plan = journal.undo(
             options.scope, options.id, keep_going=options.keep_going, shared=options.shared

@@ -157,7 +157,7 @@ class Journal:
         with self.tree_lock, lock_workspace(self.workspace.root):
             plan = self.plan(scope, name, shared=shared, merge=merge)
             if plan.conflicts and not keep_going:
-                raise conflict_error(plan)
+                raise conflict_error(plan, shared=shared)
             if not plan.steps and not plan.undoes:
                 return plan
             record = Record(
@@ -183,7 +183,17 @@ class Journal:
                 record = msgspec.structs.replace(record, changes=changes)
             self.emit(record.to_event(CHANGED))
             self.share(record)
+            self._share_taken(plan, record)
             return plan
+
+    def _share_taken(self, plan: Plan, undo: Record) -> None:
+        """Publish which changes of other sessions an undo undid, or restored. Blocks."""
+        with suppress(StoreError):
+            for path, keys in plan.taken.items():
+                self.shared.mark_undone(undo.id, path, keys)
+            for name, paths in undo.undoes.items():
+                if name in self.ledger.undos:
+                    self.shared.unmark_undone(name, paths)
 
     def share(self, record: Record, began: float | None = None) -> None:
         """Publish a record's changes, and those that it undid, to other sessions. Blocks.
@@ -232,16 +242,25 @@ def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str,
     return undoes
 
 
-def conflict_error(plan: Plan) -> ToolError:
-    """Create the error for an undo that would destroy changes made by others."""
+def conflict_error(plan: Plan, *, shared: bool) -> ToolError:
+    """Create the error for an undo that would destroy changes made by others.
+
+    Args:
+        plan: The plan.
+        shared: Whether changes that another session may have made are undone, too.
+    """
     listed = [f"  {show(unspell_path(path))}: {why}" for path, why in plan.conflicts.items()]
     shown = ["Nothing was undone, because of:", *listed[:MAX_CONFLICTS_SHOWN]]
     if len(listed) > MAX_CONFLICTS_SHOWN:
         shown.append(f"  … and {len(listed) - MAX_CONFLICTS_SHOWN} more")
     hints: list[str] = []
-    if plan.shared:
-        hints.append("To undo changes that either session may have made, use --shared.")
     if plan.sessions:
-        hints.append(f"To undo the later changes, run hilum undo --session {plan.sessions[0]}.")
+        other = plan.sessions[0]
+        hints.append(
+            f"Undo the later changes first (hilum undo --session {other}), or undo the changes of"
+            " both sessions to these files with --shared."
+        )
+    elif plan.shared and not shared:
+        hints.append("To undo changes that either session may have made, use --shared.")
     hints.append("Restore these files yourself, or undo the rest with --keep-going.")
     return ToolError("\n".join(shown), code=errors.E_STALE, hint=" ".join(hints))

@@ -24,6 +24,16 @@ from hilum_files.journal.content_store import (
 from hilum_files.journal.records import Change, spell_path, unspell_path
 from hilum_files.journal.tree import Node
 
+# The number of the change of an undo: one that is undone by another session is marked with it. It is
+# greater than 1, because the undone change has a smaller one.
+_NUMBER_OF_UNDO = (
+    "coalesce((SELECT max(id) FROM changes WHERE session = ? AND record = ? AND path = ?), 1)"
+)
+
+
+Key = tuple[str, str]
+"""The id of a session, and the id of one of its records."""
+
 
 class SharedChange(NamedTuple):
     """A change that another session recorded.
@@ -39,6 +49,38 @@ class SharedChange(NamedTuple):
     began: float
     at: float
     change: Change
+
+
+class RecordedChange(NamedTuple):
+    """A change of a session's record at a path.
+
+    A record has several changes at a path if changes of other sessions were subtracted.
+
+    Attributes:
+        session: Id of the session.
+        record: Id of the record.
+        began: When the call began, as Unix time in seconds.
+        at: When the change was recorded, as Unix time in seconds.
+        before: The state when the call began.
+        after: The state when the change was recorded.
+        undone: Whether the change is undone, by its own session or another one. The change of an
+            undo itself is always undone.
+        taken: Whether another session undid the change together with its own.
+    """
+
+    session: str
+    record: str
+    began: float
+    at: float
+    before: Node | None
+    after: Node | None
+    undone: bool
+    taken: bool
+
+    @property
+    def key(self) -> Key:
+        """The session and the record."""
+        return self.session, self.record
 
 
 class OtherChanges(NamedTuple):
@@ -63,11 +105,14 @@ class SharedChanges:
         store: The store of contents, whose database is used.
         session: Id of the session.
         root: The session's workspace, to which the paths of changes are relative.
+
+    Attributes:
+        session: Id of the session.
     """
 
     def __init__(self, store: ContentStore, session: str, root: Path) -> None:
         self._store = store
-        self._session = session
+        self.session = session
         self._root = root
 
     def add(
@@ -89,7 +134,7 @@ class SharedChanges:
         for change in changes:
             key = self._key(change.path)
             nodes = (_encode(change.before), _encode(change.after))
-            rows.append((self._session, record, key, began, now, *nodes, undo))
+            rows.append((self.session, record, key, began, now, *nodes, undo))
         with self._store.connection() as database, database:
             database.executemany(
                 "INSERT INTO changes (session, record, path, began, at, before, after, undone)"
@@ -99,10 +144,42 @@ class SharedChanges:
 
     def set_undone(self, pairs: Iterable[tuple[str, str, bool]]) -> None:
         """Store whether this session's records are undone, each at a given path."""
-        rows = [(undone, self._session, record, self._key(path)) for record, path, undone in pairs]
+        rows: list[tuple[object, ...]] = []
+        for record, path, undone in pairs:
+            rows.append((undone, self.session, record, self._key(path), undone))
+        with self._store.connection() as database, database:
+            # A change that another session undid is marked with a higher number, which stays.
+            database.executemany(
+                "UPDATE changes SET undone = ?"
+                " WHERE session = ? AND record = ? AND path = ? AND (? OR undone <= 1)",
+                rows,
+            )
+
+    def mark_undone(self, undo: str, path: str, keys: Iterable[Key]) -> None:
+        """Store that an undo of this session also undid changes of other sessions at a path.
+
+        Args:
+            undo: Id of the undo's record.
+            path: The path.
+            keys: The sessions and records of the changes.
+        """
+        key = self._key(path)
+        rows = [(self.session, undo, key, *each, key) for each in keys]
         with self._store.connection() as database, database:
             database.executemany(
-                "UPDATE changes SET undone = ? WHERE session = ? AND record = ? AND path = ?", rows
+                f"UPDATE changes SET undone = {_NUMBER_OF_UNDO}"
+                " WHERE session = ? AND record = ? AND path = ? AND undone = 0",
+                rows,
+            )
+
+    def unmark_undone(self, undo: str, paths: Iterable[str]) -> None:
+        """Store that an undo of this session, which undid others' changes, was itself undone."""
+        rows = [(self.session, undo, key, key) for key in map(self._key, paths)]
+        with self._store.connection() as database, database:
+            database.executemany(
+                f"UPDATE changes SET undone = 0 WHERE undone > 1 AND undone = {_NUMBER_OF_UNDO}"
+                " AND path = ?",
+                rows,
             )
 
     def last_number(self) -> int:
@@ -117,7 +194,7 @@ class SharedChanges:
             "SELECT session, began, at, before, after FROM changes"
             " WHERE path = ? AND id > ? AND session != ? ORDER BY id"
         )
-        return self._read(statement, path, number, self._session)
+        return self._read(statement, path, number, self.session)
 
     def during(self, path: str, records: Sequence[str]) -> OtherChanges:
         """Return the changes that other sessions made at a path since the first record began.
@@ -136,9 +213,25 @@ class SharedChanges:
             " WHERE path = ? AND at >= ? AND session != ? AND NOT undone ORDER BY id"
         )
         earliest = min(began for began, _ in own)
-        found = self._read(statement, path, earliest, self._session)
+        found = self._read(statement, path, earliest, self.session)
         doubtful = [change for change in found if _is_doubtful(change, own)]
         return OtherChanges(found, doubtful)
+
+    def read_history(self, path: str) -> list[RecordedChange]:
+        """Return the changes of all sessions at a path, including undone ones, oldest first."""
+        statement = (
+            "SELECT session, record, began, at, before, after, undone FROM changes"
+            " WHERE path = ? ORDER BY id"
+        )
+        with self._store.connection() as database:
+            rows = database.execute(statement, (self._key(path),)).fetchall()
+        changes: list[RecordedChange] = []
+        for session, record, began, at, before, after, undone in rows:
+            nodes = (_decode(before), _decode(after))
+            changes.append(
+                RecordedChange(session, record, began, at, *nodes, bool(undone), undone > 1)
+            )
+        return changes
 
     def _times(self, path: str, records: Sequence[str]) -> list[tuple[float, float]]:
         """Return when the calls of this session's records began and were recorded, in Unix time."""
@@ -149,7 +242,7 @@ class SharedChanges:
                 times += database.execute(
                     "SELECT began, at FROM changes WHERE path = ? AND session = ?"
                     f" AND record IN ({placeholders(batch)})",
-                    (self._key(path), self._session, *batch),
+                    (self._key(path), self.session, *batch),
                 )
         return times
 

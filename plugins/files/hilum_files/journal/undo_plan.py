@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 from hilum import ToolError, Workspace
 
 from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.joint_history import JointHistory
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.merging import Conflict, revert
 from hilum_files.journal.records import Change, Record, spell_path, unspell_path
 from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
-from hilum_files.journal.shared_changes import SharedChange, SharedChanges
+from hilum_files.journal.shared_changes import Key, SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.paths import chmod_unless_link
@@ -39,6 +41,8 @@ class Plan:
             such sessions. Such paths are also in ``conflicts`` unless the other sessions' changes
             are undone, too.
         sessions: Ids of the sessions whose later changes cause conflicts.
+        taken: For paths that cannot be undone otherwise, the changes of other sessions that are
+            undone, too, as pairs of session and record.
     """
 
     steps: tuple[Change, ...] = ()
@@ -49,6 +53,7 @@ class Plan:
     undoes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     shared: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     sessions: tuple[str, ...] = ()
+    taken: dict[str, tuple[Key, ...]] = attrs.field(factory=dict)
 
     def keep_folders(self, paths: Collection[str]) -> Plan:
         """Return the plan without deleting the folders at the given paths."""
@@ -113,6 +118,7 @@ class _Planner:
     _left: list[str] = attrs.Factory(list)
     _unchanged: set[str] = attrs.Factory(set)
     _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    _taken: dict[str, tuple[Key, ...]] = attrs.Factory(dict)
     _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
 
     def plan(self) -> Plan:
@@ -132,6 +138,7 @@ class _Planner:
             undoes=undoes,
             shared=self._claimed,
             sessions=tuple(self._blocking),
+            taken=self._taken,
         )
         return plan.keep_folders(filled)
 
@@ -158,7 +165,8 @@ class _Planner:
             now = self._read(path)
             target, was_merged = self._find_target(path, now, records, changes)
         except Conflict as conflict:
-            self._note_conflict(path, conflict, others.changes)
+            # With the others' changes undone, too, only the user can be in the way.
+            self._note_conflict(path, conflict, () if self._include_shared else others.changes)
             return
         if was_merged and kinds != {"folder"} and not self._accept_merge(path):
             return
@@ -299,6 +307,60 @@ class _Planner:
         if is_redo and len(changes) == 1 and changes[0].after == now:
             self._check_kept(changes[0].before)
             return changes[0].before, False
+        history = JointHistory(self._shared.session, self._shared.read_history(path))
+        if is_redo or not history.others:
+            return self._replay(path, now, records, changes)
+        names = [record.id for record in records]
+        if history.overlaps(names):
+            # This session's own records have gaps, where the other sessions' calls ended.
+            with suppress(Conflict):
+                return self._replay_jointly(history, now, names)
+        try:
+            return self._replay(path, now, records, changes)
+        except Conflict as conflict:
+            return self._replay_despite_conflict(path, history, now, names, conflict)
+
+    def _replay_despite_conflict(
+        self,
+        path: str,
+        history: JointHistory,
+        now: Node | None,
+        names: Sequence[str],
+        conflict: Conflict,
+    ) -> tuple[Node | None, bool]:
+        """Return the target state of a path whose own records cannot be undone alone.
+
+        Raises:
+            Conflict: The changes of the other sessions do not help, either.
+        """
+        try:
+            return self._replay_jointly(history, now, names)
+        except Conflict:
+            if not self._include_shared:
+                raise conflict from None
+        found = history.replay_without_others(self._store, now, names)
+        self._check_kept(found.state)
+        sessions = (*self._claimed.get(path, ()), *(session for session, _ in found.taken))
+        self._claimed[path] = tuple(dict.fromkeys(sessions))
+        self._taken[path] = found.taken
+        return found.state, found.merged
+
+    def _replay_jointly(
+        self, history: JointHistory, now: Node | None, names: Sequence[str]
+    ) -> tuple[Node | None, bool]:
+        """Return the target state of a path that other sessions changed, too, as `_find_target`."""
+        target, merged = history.replay_without(self._store, now, names)
+        self._check_kept(target)
+        return target, merged
+
+    def _replay(
+        self,
+        path: str,
+        now: Node | None,
+        records: Sequence[Record],
+        changes: Sequence[Change],
+    ) -> tuple[Node | None, bool]:
+        """Return the target state of a path by this session's own records, as `_find_target`."""
         try:
             target, merged = replay(self._store, self._ledger, path, now, records)
         except Conflict:

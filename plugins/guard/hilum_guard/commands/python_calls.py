@@ -11,7 +11,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from hilum_guard.commands.list_changes import Change, Changes, Scope, get_base_name, read_change
@@ -21,6 +21,8 @@ MAX_DEPTH = 8
 """Maximum number of names to follow from a call to the text of its command."""
 MAX_VALUES = 12
 """Maximum number of values that one expression may have."""
+MAX_STEPS = 20_000
+"""Maximum number of expressions to evaluate in all modules of a command; the rest is unknown."""
 _MODULES = frozenset(
     "os posix subprocess pty asyncio trio anyio pexpect builtins importlib ctypes commands".split()
 )
@@ -98,22 +100,22 @@ def find_started(texts: tuple[str, ...], callers: tuple[str, ...] = ()) -> Start
     """
     if not any(map(_MAY_START.search, texts)):
         return StartedCommands()
-    modules: list[_Module] = []
+    project = _Project()
     is_unknown = False
     readable = 0
     for number, text in enumerate((*texts, *callers)):
         if number < len(texts) and not has_plain_coding(text):
             is_unknown = True
         try:
-            module = _Module(ast.parse(text), modules)
+            module = _Module(ast.parse(text), project)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             is_unknown |= number < len(texts) and _MAY_START.search(text) is not None
             continue
-        modules.append(module)
+        project.add(module)
         readable += number < len(texts)
     commands: dict[str, None] = {}
     words: dict[tuple[str, ...], None] = {}
-    for module in modules[:readable]:
+    for module in project.modules[:readable]:
         try:
             started = module.find()
         except RecursionError:
@@ -131,17 +133,74 @@ def has_plain_coding(text: str) -> bool:
     return found is None or _PLAIN_CODING.fullmatch(found[1].lower()) is not None
 
 
+class _Project:
+    """All modules that are read, with their names.
+
+    Attributes:
+        modules: The modules.
+        binding: The modules that import or assign a name.
+        starring: The modules that import all names of others.
+        changing: The modules that may change a list that has a name.
+        defining: The modules that define a function.
+        calling: The modules that call a function.
+        passed: Functions that code passes on, so that it may call them under other names.
+        count: The number of expressions that have been evaluated.
+        cycles: The number of expressions that were found to refer to themselves.
+    """
+
+    def __init__(self) -> None:
+        self.modules: list[_Module] = []
+        self.binding: dict[str, list[_Module]] = {}
+        self.starring: list[_Module] = []
+        self.changing: dict[str, list[_Module]] = {}
+        self.defining: dict[str, list[_Module]] = {}
+        self.calling: dict[str, list[_Module]] = {}
+        self.passed: set[str] = set()
+        self.count = 0
+        self.cycles = 0
+
+    def add(self, module: _Module) -> None:
+        """Add a module."""
+        self.modules.append(module)
+        self.passed |= module.passed
+        if module.starred:
+            self.starring.append(module)
+        for name in module.imported.keys() | module.assigned.keys():
+            self.binding.setdefault(name, []).append(module)
+        for name in module.changes.possible:
+            self.changing.setdefault(name, []).append(module)
+        for name in module.functions:
+            self.defining.setdefault(name, []).append(module)
+        for name in module.calls:
+            self.calling.setdefault(name, []).append(module)
+
+    @cached_property
+    def changed_parameters(self) -> frozenset[str]:
+        """The functions that may change what is passed to them."""
+        return frozenset(
+            function
+            for module in self.modules
+            for parameter in module.changes.possible
+            for function in module.parameters.get(parameter, ())
+            if module.changes.list_in(parameter, function)
+        )
+
+
 class _Module:
     """The parts of a module that decide what its calls start.
 
     Args:
         tree: The module.
-        modules: All modules that are read, including this one.
+        project: All modules that are read, including this one.
     """
 
-    def __init__(self, tree: ast.Module, modules: list[_Module]) -> None:
+    def __init__(self, tree: ast.Module, project: _Project) -> None:
         self.tree = tree
-        self.modules = modules
+        self.project = project
+        self._values: dict[tuple[ast.expr, int], list[Value]] = {}
+        self._started: dict[str, str] = {}
+        self._calls_of: dict[str, list[tuple[_Module, ast.Call]]] = {}
+        self._changed_elsewhere: dict[str, bool] = {}
         self.changes = Changes(tree)
         self.visiting: set[tuple[str, str]] = set()
         self.starred: list[str] = []
@@ -254,56 +313,75 @@ class _Module:
     def _find_function(self, node: ast.expr) -> str:
         """Return the name of the function if an expression is one that starts a program."""
         if isinstance(node, ast.Name):
-            name = node.id
-            origin = self.imported.get(name, "")
-            if origin:
-                module, _, inner = origin.rpartition(".")
-                if self._is_start(inner, module):
-                    return inner
-                return self._find_in_others(inner) if module else ""
-            return self._find_alias(name) or self._find_starred(name)
+            known = self._started.get(node.id)
+            if known is None:
+                known = self._find_named(node.id, set())
+                self._started[node.id] = known
+            return known
         if isinstance(node, ast.Attribute):
-            # `os.exec` is one, and `pattern.exec` or `app.system` of another object may be one.
-            if self._is_start(node.attr, self._find_module(node.value)):
-                return node.attr
-            if node.attr in self.assigned:  # `self.start = subprocess.run`
-                return self._find_alias(node.attr)
-            base = self.imported.get(_last_name(node.value), "")
-            is_own = base and base.split(".")[0] not in _MODULES
-            return self._find_in_others(node.attr) if is_own else ""
+            return self._find_attribute(node, set())
         return ""
 
-    def _find_alias(self, name: str) -> str:
-        """Return the function that starts a program and that code assigns to a name, if any."""
-        if ("alias", name) in self.visiting:
-            return ""
-        self.visiting.add(("alias", name))
-        try:
-            values = self.assigned.get(name, [])
-            aliases = [each for each in values if isinstance(each, ast.Attribute | ast.Name)]
-            return next(filter(None, map(self._find_function, aliases)), "")
-        finally:
-            self.visiting.discard(("alias", name))
+    def _find_named(self, name: str, seen: set[tuple[_Module, str]]) -> str:
+        """Return the function that starts a program and that has a name in this module, if any.
 
-    def _find_starred(self, name: str) -> str:
+        Args:
+            name: The name.
+            seen: The names that have been looked up, and do not need to be followed again.
+        """
+        if (self, name) in seen:
+            return ""
+        seen.add((self, name))
+        origin = self.imported.get(name, "")
+        if origin:
+            module, _, inner = origin.rpartition(".")
+            if self._is_start(inner, module):
+                return inner
+            return self._find_in_others(inner, seen) if module else ""
+        return self._find_alias(name, seen) or self._find_starred(name, seen)
+
+    def _find_attribute(self, node: ast.Attribute, seen: set[tuple[_Module, str]]) -> str:
+        # `os.exec` is one, and `pattern.exec` or `app.system` of another object may be one.
+        if self._is_start(node.attr, self._find_module(node.value)):
+            return node.attr
+        if node.attr in self.assigned:  # `self.start = subprocess.run`
+            return self._find_alias(node.attr, seen)
+        base = self.imported.get(_last_name(node.value), "")
+        is_own = base and base.split(".")[0] not in _MODULES
+        return self._find_in_others(node.attr, seen) if is_own else ""
+
+    def _find_alias(self, name: str, seen: set[tuple[_Module, str]]) -> str:
+        """Return the function that starts a program and that code assigns to a name, if any."""
+        if (self, f"={name}") in seen:
+            return ""
+        seen.add((self, f"={name}"))
+        for value in self.assigned.get(name, ()):
+            found = ""
+            if isinstance(value, ast.Name):
+                found = self._find_named(value.id, seen)
+            elif isinstance(value, ast.Attribute):
+                found = self._find_attribute(value, seen)
+            if found:
+                return found
+        return ""
+
+    def _find_starred(self, name: str, seen: set[tuple[_Module, str]]) -> str:
         """Return a function that starts a program if `from MODULE import *` may have imported it."""
         if not self.starred or name in self.functions or name in self.parameters:
             return ""
         if any(self._is_start(name, module) for module in self.starred if module):
             return name
-        return self._find_in_others(name)
+        return self._find_in_others(name, seen)
 
-    def _find_in_others(self, name: str) -> str:
+    def _find_in_others(self, name: str, seen: set[tuple[_Module, str]]) -> str:
         """Return a function that starts a program if another module has it under a name."""
-        others = [each for each in self.modules if each is not self and name not in each.functions]
-        if ("others", name) in self.visiting:
-            return ""
-        self.visiting.add(("others", name))
-        try:
-            found = (each._find_function(ast.Name(name, ast.Load())) for each in others)
-            return next(filter(None, found), "")
-        finally:
-            self.visiting.discard(("others", name))
+        for module in (*self.project.binding.get(name, ()), *self.project.starring):
+            if module is self or name in module.functions:
+                continue
+            found: str = module._find_named(name, seen)
+            if found:
+                return found
+        return ""
 
     def _find_module(self, node: ast.expr) -> str:
         """Return the module that an expression is; empty if it is none, or not known."""
@@ -442,9 +520,18 @@ class _Module:
 
     def _evaluate(self, node: ast.expr, depth: int = 0) -> list[Value]:
         """Return the values that an expression may have; `UNKNOWN` for what is not known."""
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH or self.project.count >= MAX_STEPS:
             return [UNKNOWN]
-        return _limit(self._evaluate_node(node, depth + 1))
+        known = self._values.get((node, depth))
+        if known is not None:
+            return known
+        self.project.count += 1
+        cycles = self.project.cycles
+        values = _limit(self._evaluate_node(node, depth + 1))
+        # Within a cycle, the values are not complete.
+        if self.project.cycles == cycles:
+            self._values[node, depth] = values
+        return values
 
     def _evaluate_node(self, node: ast.expr, depth: int) -> list[Value]:
         match node:
@@ -531,6 +618,7 @@ class _Module:
             return [UNKNOWN]
         key = f"{name} {id(scope)}"
         if ("", key) in self.visiting:
+            self.project.cycles += 1
             return [f"{_SELF}{key}"]
         self.visiting.add(("", key))
         try:
@@ -559,11 +647,11 @@ class _Module:
         if origin:
             # What other files of the project set has been written by the user.
             inner = origin.rpartition(".")[2]
-            for module in self.modules:
+            for module in self.project.binding.get(inner, ()):
                 if module is not self and inner in module.assigned:
                     given = module._evaluate_name(inner, depth)
                     values += self._change(given, self.changes.possible.get(name, []), depth)
-        for module in self.modules:
+        for module in self.project.changing.get(name, ()):
             # Another module may change `settings.words`.
             if (
                 module is not self
@@ -607,6 +695,13 @@ class _Module:
 
     def _may_change_elsewhere(self, name: str) -> bool:
         """Return whether code may change a list under another name: an alias, or a parameter."""
+        known = self._changed_elsewhere.get(name)
+        if known is None:
+            known = self._has_changed_alias(name)
+            self._changed_elsewhere[name] = known
+        return known
+
+    def _has_changed_alias(self, name: str) -> bool:
         for other, values in self.assigned.items():
             if other == name:
                 continue
@@ -614,15 +709,11 @@ class _Module:
                 is_changed = self.changes.possible.get(other) or self.changes.certain.get(value)
                 if is_changed and name in _list_parts(value):
                     return True
-        for module in self.modules:
-            for parameter, functions in module.parameters.items():
-                for function in functions if module.changes.possible.get(parameter) else ():
-                    if not module.changes.list_in(parameter, function):
-                        continue
-                    for call in self.calls.get(function, ()):
-                        given = [*call.args, *(each.value for each in call.keywords)]
-                        if any(name in _list_parts(each) for each in given):
-                            return True
+        for function in self.project.changed_parameters & self.calls.keys():
+            for call in self.calls[function]:
+                given = [*call.args, *(each.value for each in call.keywords)]
+                if any(name in _list_parts(each) for each in given):
+                    return True
         return False
 
     def _evaluate_parameter(self, name: str, function: str, depth: int) -> list[Value]:
@@ -634,7 +725,7 @@ class _Module:
             names = [each.arg for each in (*definition.args.posonlyargs, *definition.args.args)]
             is_method = names[:1] in (["self"], ["cls"])
             rest = definition.args.vararg
-            if any(function in module.passed for module in self.modules):
+            if function in self.project.passed:
                 values.append(UNKNOWN)
             for module, call in self._find_calls(function):
                 given = call.args
@@ -657,19 +748,26 @@ class _Module:
         # What calls the function otherwise is the project's own.
         return values
 
-    def _find_calls(self, function: str) -> Iterator[tuple[_Module, ast.Call]]:
-        """Yield the calls of a function in all modules, without those of `subprocess.run`."""
-        for module in self.modules:
-            for call in module.calls.get(function, ()):
-                if not module._find_function(call.func):
-                    yield module, call
+    def _find_calls(self, function: str) -> list[tuple[_Module, ast.Call]]:
+        """Return the calls of a function in all modules, without those of `subprocess.run`."""
+        known = self._calls_of.get(function)
+        if known is None:
+            known = [
+                (module, call)
+                for module in self.project.calling.get(function, ())
+                for call in module.calls[function]
+                if not module._find_function(call.func)
+            ]
+            self._calls_of[function] = known
+        return known
 
     def _evaluate_fixture(self, name: str, depth: int) -> list[Value]:
         """Return the values that pytest passes for the parameter of a test."""
         values: list[Value] = []
-        for module in self.modules:
+        for module in self.project.defining.get(name, ()):
             values += module._evaluate_returned(name, depth)
-            for call in module.calls.get("parametrize", ()):
+        for module in self.project.calling.get("parametrize", ()):
+            for call in module.calls["parametrize"]:
                 names = call.args[0] if len(call.args) > 1 else None
                 if isinstance(names, ast.Constant) and name in re.findall(r"\w+", str(names.value)):
                     values += module._evaluate_parameters(call.args[1], depth)
@@ -706,13 +804,14 @@ class _Module:
 
     def _evaluate_function(self, name: str, depth: int) -> list[Value]:
         """Return what a function returns, if one of the modules defines it."""
-        defining = [module for module in self.modules if name in module.functions]
+        defining = self.project.defining.get(name, ())
         if not defining:
             return [UNKNOWN]
         return [value for module in defining for value in module._evaluate_returned(name, depth)]
 
     def _evaluate_returned(self, name: str, depth: int) -> list[Value]:
         if (name, "") in self.visiting:
+            self.project.cycles += 1
             return [f"{_SELF}{name}()"]
         self.visiting.add((name, ""))
         try:

@@ -34,3 +34,13 @@ class Enforcement:
     def whole(self) -> bool:
         """Whether files, protected paths, network and processes are all restricted."""
         return bool(self.files and self.protected and self.network and self.processes)
+
+    def covers(self, other: Enforcement) -> bool:
+        """Return whether everything that another sandbox restricts is restricted here, too."""
+        needed = (other.files, other.protected, bool(other.network), other.processes)
+        present = (self.files, self.protected, bool(self.network), self.processes)
+        return all(has for has, needs in zip(present, needed, strict=True) if needs)
+
+
+FULL_SANDBOX = Enforcement(files=True, protected=True, network="namespace", processes=True)
+"""What a sandbox enforces that restricts files, protected paths, network and processes."""

@@ -85,6 +85,7 @@ class ExtraAccess(NamedTuple):
         shown: Paths in temporary folders that the command may read, if the sandbox has its own
             temporary folders.
         read_only: Whether the command may write only to the cache and to temporary folders.
+        required: What the sandbox must enforce, or the command does not start; None for nothing.
     """
 
     network: bool = False
@@ -93,6 +94,7 @@ class ExtraAccess(NamedTuple):
     off: bool = False
     shown: tuple[str, ...] = ()
     read_only: bool = False
+    required: Enforcement | None = None
 
 
 class PreparedCommand(NamedTuple):
@@ -179,8 +181,12 @@ class Sandbox:
 
     @property
     def known(self) -> Enforcement | None:
-        """What is enforced for this session's commands, or None if not determined yet."""
-        return self._enforced
+        """What is enforced for this session's commands, or None if not determined yet.
+
+        Also None if bubblewrap was replaced: a command must not be judged by what the old one
+        enforced.
+        """
+        return None if self._is_outdated() else self._enforced
 
     async def enforced(self) -> Enforcement:
         """Return what is enforced for this session's commands."""
@@ -193,8 +199,10 @@ class Sandbox:
                 if self.settings.sandbox == "off":
                     self._enforced = _OFF
                 else:
-                    self._tried = sandbox_probe.identify_bubblewrap()
+                    tried = sandbox_probe.identify_bubblewrap()
                     self._enforced = await trio.to_thread.run_sync(sandbox_probe.probe)
+                    # Until now, the earlier result counted as outdated.
+                    self._tried = tried
                 self._note(self._enforced)
         return self._enforced
 
@@ -229,11 +237,17 @@ class Sandbox:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    async def wrap_process(self, command: Command) -> Command:
+    async def wrap_process(self, command: Command, judged: Enforcement | None = None) -> Command:
         """Wrap a command in the sandbox with a clean environment.
 
+        Args:
+            command: The command.
+            judged: What the sandbox had to enforce when the command's call was judged; None if the
+                command belongs to no judged call.
+
         Raises:
-            ToolDenied: The user requires the full sandbox, and this system cannot enforce it.
+            ToolDenied: The user, the judgement or the caller requires more than this system can
+                enforce.
         """
         from hilum_guard.sandbox.backends import INSTALL_ADVICE  # with the first command
         from hilum_guard.sandbox.environment import CACHES, clean_environment
@@ -247,6 +261,14 @@ class Sandbox:
                 hint=INSTALL_ADVICE,
             )
         extra = self.extra_access.get(command.argv, ExtraAccess())
+        # Bubblewrap may have been replaced, or have failed, since the command was judged.
+        if any(least and not enforced.covers(least) for least in (judged, extra.required)):
+            reason = enforced.reasons[0] if enforced.reasons else "There is no sandbox."
+            raise ToolDenied(
+                f"The sandbox no longer enforces what was assumed when this command was judged."
+                f" {reason}",
+                hint="Run the command again, so that it is judged anew.",
+            )
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
         clean = Command(command.argv, command.cwd, env, read_only=command.read_only)
@@ -623,8 +645,15 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     """Open a session's sandbox; on exit, remove what it created."""
     folder, held = await trio.to_thread.run_sync(make_temporary_folder)
 
+    noted: list[Enforcement] = []
+
     def note(found: Enforcement) -> None:
-        session.note("guard.sandbox", **attrs.asdict(found))
+        data = attrs.asdict(found)
+        if noted and not found.covers(noted[-1]):
+            reason = found.reasons[0] if found.reasons else ""
+            data["say"] = f"The sandbox of this session has become weaker. {reason}".rstrip()
+        noted.append(found)
+        session.note("guard.sandbox", **data)
 
     settings = session.settings(GuardSettings)
     # The extra roots belong to the workspace, so they are writable and watched as the root is.
