@@ -184,6 +184,50 @@ def test_other_modules_of_javascript_are_free(code: str, root: Path) -> None:
     assert judge_command(PUSH, "node -e \"require('./p.js')\"", root) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a; then x=push; else x=status; fi; git $x", "if a; then x=push; fi; git ${x}", "x=push; a && x=status; git $x",
+        "case $1 in a) x=push;; b) x=status;; esac; git $x", "x=push; while a; do x=status; done; git $x",
+        "x=push; for y in a b; do x=status; done; git $x", "x=abc; x[0]=push; git $x",
+        "if a; then x=git; y=push; else x=ls; y=-l; fi; $x $y",
+        "if a; then GIT=git; else GIT=echo; fi; if b; then V=push; else V=log; fi; $GIT $V",
+    ],
+)  # fmt: skip
+def test_variables_have_the_values_of_all_branches(text: str, root: Path) -> None:
+    (root / "s.sh").write_text(text)
+    assert judge_command(PUSH, "sh s.sh", root) == "deny"
+    assert judge_command(PUSH, text, root) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("if a; then x=status; else x=log; fi; git $x", ""), ("if a; then x=push; fi; x=status; git $x", ""),
+        ("if a; then x=push; else x=status; fi; echo $x", ""), ("x=status && git $x", ""),
+        ("declare -n r=x; x=status; r=push; git $x", "ask"),
+    ],
+)  # fmt: skip
+def test_other_variables_are_free(text: str, expected: str, root: Path) -> None:
+    assert judge_command(PUSH, text, root) == expected
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "let x = 'status'; if (1) x = 'push'; cp.spawnSync('git', [x])",
+        "const a = ['x']; a[0] = 'push'; cp.spawnSync('git', a)",
+        "cp.spawnSync('git', process.argv.slice(2))", "const o = {c: 'push'}; cp.execFileSync('git', [o.c])",
+    ],
+)  # fmt: skip
+def test_lists_of_words_in_javascript_may_be_unknown(code: str, root: Path) -> None:
+    (root / "p.js").write_text(f"const cp = require('child_process'); {code}")
+    for command in ("node p.js", "node -e \"require('./p.js')\""):
+        assert judge_command(PUSH, command, root) in ("ask", "deny")
+    (root / "p.js").write_text("const cp = require('child_process'); cp.spawnSync('ls', [f])")
+    assert judge_command(PUSH, "node p.js", root) == ""
+
+
 def make_tangle(modules: int, functions: int) -> tuple[str, ...]:
     """Return modules whose functions call each other with their own parameters, in all orders."""
     texts = []

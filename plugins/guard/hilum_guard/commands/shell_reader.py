@@ -8,10 +8,11 @@ Everything else is `UNKNOWN`, which makes the text doubtful.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING
 
 import attrs
@@ -45,6 +46,10 @@ MAX_REDIRECTIONS = 50
 _SIMPLE_STRUCTURE = frozenset(
     "program list pipeline command redirected_statement negated_command comment".split()
 )
+MAX_ALTERNATIVES = 12
+"""Maximum number of values, or of combinations of values, of variables that are set in branches."""
+_CHOICES = frozenset("if_statement case_statement while_statement for_statement list".split())
+_VARIABLE = re.compile(r"\$\{?[#!]?(\w+)")
 _BRANCHES = frozenset("elif_clause else_clause case_item".split())
 _REDIRECTIONS = frozenset("file_redirect heredoc_redirect herestring_redirect".split())
 _HEREDOC_PARTS = frozenset(
@@ -92,6 +97,10 @@ class ShellReader(Expander):
         self.unresolved: list[tuple[ParsedCommand, str]] = []
         self.written_files: dict[str, str | None] = {}
         self.program_copies: dict[str, list[str]] = {}
+        # Values that variables may have instead, because a branch may have run or not.
+        self._alternatives: dict[str, list[tuple[str, ...]]] = {}
+        self._choices = 0
+        self._is_alternating = False
         self.source: Source
 
     # --- texts ------------------------------------------------------------------------------------
@@ -215,6 +224,7 @@ class ShellReader(Expander):
         self.steps += 1
         if self.depth > MAX_DEPTH or self.steps > MAX_STEPS:
             raise Unreadable("The command is nested too deeply, or has too many loops.")
+        self._choices += node.type in _CHOICES
         try:
             if node.type not in _SIMPLE_STRUCTURE or not self._is_separated(node):
                 self.add_doubt("It is more than a list of simple commands.")
@@ -223,6 +233,7 @@ class ShellReader(Expander):
                 return read(self, node, stdin)
             return self.read_nodes(node.named_children, stdin)
         finally:
+            self._choices -= node.type in _CHOICES
             self.depth -= 1
 
     def _is_separated(self, node: Node) -> bool:
@@ -499,9 +510,48 @@ class ShellReader(Expander):
     def _read_plain_command(self, node: Node, stdin: str | None) -> str | None:
         listed = self.state.listed
         try:
+            self._read_alternatives(node, stdin)
             return self._read_command(node, stdin, [], [])
         finally:
             self.state.listed = listed
+
+    def _read_alternatives(self, node: Node, stdin: str | None) -> None:
+        """Read a command with the other values that its variables may have."""
+        if not self._alternatives or self._is_alternating:
+            return
+        used = set(_VARIABLE.findall(self.node_text(node)))
+        names = [name for name in self._alternatives if name in used]
+        if not names:
+            return
+        known = [
+            [self.state.variables.get(name, (UNKNOWN,)), *self._alternatives[name]]
+            for name in names
+        ]
+        outer = self.state
+        literal_words = list(self.literal_words)
+        self._is_alternating = True
+        try:
+            with self.implying():
+                for values in islice(product(*known), 1, MAX_ALTERNATIVES):
+                    self.state = outer.copy()
+                    self.state.variables.update(zip(names, values, strict=True))
+                    self._read_command(node, stdin, [], [])
+                if math.prod(map(len, known)) > MAX_ALTERNATIVES:
+                    self.add_unknown()
+        finally:
+            self.state = outer
+            self.literal_words[:] = literal_words
+            self._is_alternating = False
+
+    def _note_alternative(self, name: str, values: tuple[str, ...]) -> None:
+        """Remember that a variable may have kept its value, or have another one of a branch."""
+        if not self._choices:
+            self._alternatives.pop(name, None)
+            return
+        found = self._alternatives.setdefault(name, [])
+        for each in (self.state.variables.get(name), values):
+            if each is not None and each not in found and len(found) < MAX_ALTERNATIVES:
+                found.append(each)
 
     def _read_command(
         self, node: Node, stdin: str | None, redirects: list[Redirect], extra: list[Node]
@@ -547,6 +597,9 @@ class ShellReader(Expander):
         others = []
         # After `declare -n W=V`, `$W` is the value of another variable, which may change later.
         is_reference = re.search(r"\s-\w*n", self.node_text(node)) is not None
+        if is_reference:
+            # Each assignment to `W` may change the other one.
+            self.add_unknown()
         for child in node.named_children:
             if child.type == "variable_assignment":
                 name = self._assign(child)
@@ -588,6 +641,12 @@ class ShellReader(Expander):
                 values = (before[0] + values[0], *before[1:])
         if len(values) > shell_words.MAX_FIELDS or len(values[0]) >= shell_words.MAX_VALUE:
             values = (UNKNOWN,)
+        base, bracket, _ = name.partition("[")
+        if bracket:  # `x[0]=push` also sets `x`
+            self._choices += 1
+            self._note_alternative(base, values)
+            self._choices -= 1
+        self._note_alternative(name, values)
         self.state.variables[name] = values
         indirect_commands.read_variable(self, name, values[0])
         return name

@@ -54,6 +54,11 @@ _LITERAL = re.compile(
     re.DOTALL,
 )
 _LIST = re.compile(r"\0\d+\0(?:\s*,\s*\0\d+\0)+")
+# A call with the name of a program, and the list of its words: a list, or a variable.
+_STARTED_LIST = re.compile(
+    r"(?:spawn|execFile|fork|execa)(?:Sync)?\s*\(\s*\0(\d+)\0\s*,\s*"
+    r"((?!function\b|async\b)[\w.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))*|\[[^\]]*\])"
+)
 _ARGUMENTS = re.compile(r"argv|\bARGV\b|process\.argv|\$0|@_|shift", re.IGNORECASE)
 _CODE_OPTION = re.compile(r"-\w*[ceEp]|--eval|--print")
 _ESCAPED = re.compile(r"\\(.)")
@@ -208,6 +213,12 @@ def _read_code(
         words = tuple(Word(resolve_escapes(literals[number])) for number in numbers)
         if starts and len(words) > 1:
             reader.read_inner(command, words)
+    for call in _STARTED_LIST.finditer(remainder) if starts and is_new else ():
+        # `spawn("git", [verb])`: a part of the list is known only at run time.
+        program = literals[int(call[1])]
+        if re.search(r"[\w.(]", re.sub(r"\0\d+\0", "", call[2])):
+            unknown = (Word(UNKNOWN, plain=False),) * 3
+            reader.read_inner(command, (Word(resolve_escapes(program)), *unknown))
     if starts and _ARGUMENTS.search(remainder):
         _read_arguments(reader, command, arguments)
     without = re.sub(r"\0\d+\0", "\0", remainder)
