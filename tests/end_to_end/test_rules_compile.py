@@ -269,7 +269,7 @@ async def test_a_nested_file_is_compiled_by_its_name(project):
         done = await project("rules", "compile", "sub/AGENTS.md", "--json")
         (one,) = json.loads(done.out)["proposals"]
         assert (one["number"], one["rejected"]) == ("2.1", "")
-        assert one["summary"] == "refuses writing sub/sdk/**"
+        assert one["summary"] == "denies writing sub/sdk/**"
         signed = await project("rules", "compile", "sub/AGENTS.md", "--accept", "2.1")
         assert signed.code == 0, signed.err
     assert [row["file"] for row in read_lock(project)] == ["sub/AGENTS.md"]

@@ -30,7 +30,7 @@ from hilum_checks.model import Commands, Constraint, Content, Effect, Messages, 
 from hilum_checks.plain_actions import read_plain
 from hilum_checks.rule_scope import Scope
 from hilum_checks.secret_texts import read_secrets
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 
 def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:

@@ -14,7 +14,7 @@ from hilum_checks.label_scopes import narrow_to_language
 from hilum_checks.model import WRITES, ChangedTogether, CommandBefore, Paths
 from hilum_checks.preceding import read_needed
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 _CHANGING = frozenset("write add create delete hand-edit save change changes".split())
 _CHANGING_WORDS = frozenset(

@@ -8,7 +8,7 @@ from hilum_checks import answer_forms
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
 from hilum_checks.commit_messages import WRITING
 from hilum_checks.model import Answers
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 _ANSWER_WORDS = "answer|text|it"
 

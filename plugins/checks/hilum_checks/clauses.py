@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.limit_words import CONDITIONS
+from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
 _PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"
@@ -77,7 +78,7 @@ class Clause:
 def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     """Return the clauses in a part of a sentence; none if a word is not understood."""
     clauses = [Clause()]
-    is_list = any(token.text in ("or", "nor", "and/or", "或", "或者", "、") for token in tokens)
+    is_list = any(token.text in ("or", "nor", "或", "或者", "、") for token in tokens)
     previous = ""
     before = ""
     is_exception = False
@@ -119,6 +120,11 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
         # A noun between a place and a name does not separate them: "in the folder `b`".
         if token.role not in ("noun", "filler", "by hand") or previous != "place":
             previous = token.role
+    # "Never publish except on Fridays": what is excepted has no name.
+    if any(token.role == "except" for token in tokens) and not any(
+        clause.exceptions or "outside" in clause.places for clause in clauses
+    ):
+        return []
     return [part for clause in clauses for part in _split_pull_request(clause)]
 
 
@@ -174,7 +180,8 @@ def beginnings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """
     yield tokens
     for at in range(len(tokens) - 1, 0, -1):
-        if any(token.text in LIMITS for token in tokens[at:]):
+        rest = tokens[at:]
+        if any(token.text in LIMITS for token in rest) or CONDITIONS.search(write_tokens(rest)):
             return
         is_end = tokens[at].role == "join" or tokens[at].text in ("to", *SEPARATORS)
         rest = [token for token in tokens[at + 1 :] if token.role != "filler"]

@@ -13,7 +13,7 @@ from hilum_checks.file_rules import USUAL_BRANCHES, patterns_of
 from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import Constraint, Content
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 _WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 _CONFIG = ("config/**", "*.config.*", "config.*")

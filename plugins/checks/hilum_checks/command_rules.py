@@ -12,7 +12,7 @@ from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.model import Commands, Constraint, Hosts, Tools
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 RUN_VERBS = ("run", "start", "use", "call", "")
 

@@ -11,7 +11,7 @@ from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.model import Messages
 from hilum_checks.naming import CONVENTIONAL
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 # Lines that programs add to the end of commit messages.
 TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")

@@ -58,8 +58,6 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
     # projects have none.
     from hilum_checks.forms import compile_sentence
 
-    # 除非用户要求，否则不要提交: the word for "otherwise" only repeats the "unless" before it.
-    sentence = re.sub(r"^(\W*除非[^，,。；;]*[，,]\s*)否则", r"\1", sentence)
     return _allow_gmake(sentence, compile_sentence(sentence, hard=hard, folder=folder))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hilum_checks import quoted_names
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
 from hilum_checks.model import ExcludedFiles
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 
 def read_main_context(tokens: Sequence[Token]) -> ExcludedFiles | None:

@@ -12,7 +12,7 @@ from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
 from hilum_checks.model import READS, WRITES, Action, Constraint, Paths
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 ACTIONS_OF_VERBS: dict[str, frozenset[Action]] = {
     "write": WRITES,

@@ -11,10 +11,10 @@ from itertools import pairwise
 from hilum_checks.actions import merge, read_actions
 from hilum_checks.model import Constraint, Effect
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
 Item = tuple[Token, ...]
-_FINAL_JOINS = frozenset(("or", "nor", "and/or", "/", "或", "或者"))
+_FINAL_JOINS = frozenset(("or", "nor", "/", "或", "或者"))
 _JOINS = _FINAL_JOINS | {",", "，", "、"}
 # Words that begin a phrase which may belong to the whole list: "`a` or tests in production".
 _PREPOSITIONS = frozenset(
@@ -48,7 +48,7 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
         found += constraints
         is_understood = bool(constraints)
         if not is_understood:
-            omitted.append(" ".join(token.text or f"`{token.word}`" for token in item))
+            omitted.append(write_tokens(item))
     # In "never use `a` or any `b` with c", the last words may belong to every item.
     is_last_plain = all(token.role in ("name", "noun", "verb", UNREADABLE) for token in items[-1])
     if not (found and (is_understood or is_last_plain)):

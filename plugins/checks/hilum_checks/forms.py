@@ -28,7 +28,8 @@ from hilum_checks.file_rules import read_other_paths, read_project_only
 from hilum_checks.forbidden_lists import read_list
 from hilum_checks.git_rules import read_branch_names, read_sign_off
 from hilum_checks.label_scopes import narrow
-from hilum_checks.limiting import is_limiting, names_part
+from hilum_checks.limit_words import CONDITIONS, SCOPED_CONDITIONS
+from hilum_checks.limiting import is_limiting, limits_as_remark
 from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     ChangedTogether,
@@ -48,21 +49,58 @@ from hilum_checks.package_manager_rules import read_launched, read_manager, read
 from hilum_checks.preceding import read_completion, read_passing, read_preceded
 from hilum_checks.pull_request_rules import read_approval, read_base, read_drafts
 from hilum_checks.reading_first import read_at_start, read_before_writing
-from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import (
-    UNREADABLE,
-    Sentence,
-    Token,
+from hilum_checks.remarks import (
     is_about_generated,
+    is_fragment,
     is_harmless,
     is_other_harmless,
-    split_rule,
     wants_new_files,
 )
+from hilum_checks.rule_scope import Scope
+from hilum_checks.sentences import Sentence, split_rule
+from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
 Chunk = tuple[Token, ...]
 Parts = tuple[tuple[Effect, Constraint], ...]
 Reader = Callable[[Sequence[Chunk], Scope], Parts]
+
+
+@attrs.frozen
+class _Reading:
+    """What was read from a sentence of a rule.
+
+    Attributes:
+        sentence: The sentence.
+        parts: What it forbids or asks for; empty if it is not understood.
+        omitted: Its parts that were not understood.
+    """
+
+    sentence: Sentence
+    parts: Parts
+    omitted: tuple[str, ...]
+
+    @property
+    def is_order(self) -> bool:
+        """Whether the sentence says what must be done first or afterwards."""
+        return bool(self.parts) and all(isinstance(each, _ORDERS) for _, each in self.parts)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its first words or a remark limit it to a situation or a part of a project."""
+        if any(map(is_limiting, self.sentence.labels)):
+            return True
+        if not self.parts:
+            return False
+        is_scoped = any(map(is_limiting, self.sentence.scopes))
+        return is_scoped or any(map(limits_as_remark, self.sentence.asides))
+
+    def find_doubts(self) -> list[str]:
+        """Return the remarks that may limit the sentence."""
+        if not self.is_order:
+            return [*self.sentence.asides]
+        # "(And `make y` if `b` changed)" is another order.
+        bounds = [each for each in self.sentence.asides if not re.match(r"(?:and|plus)\b", each)]
+        return [each for each in bounds if _BOUNDS.search(each)]
 
 
 def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compiled:
@@ -70,62 +108,86 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     sentences = split_rule(text)
     if isinstance(sentences, str):
         return _advice(sentences)
+    readings = _read_sentences(sentences, folder, hard=hard)
+    narrowed: list[tuple[Effect, Constraint]] = []
+    for reading in readings:
+        own = _narrow_parts(reading)
+        if reading.is_limited or own is None:
+            return _advice("its first words may limit it to a situation")
+        narrowed += own
+    if not narrowed:
+        return NOT_A_CONSTRAINT
+    reason = _find_limit(text, readings, [constraint for _, constraint in narrowed])
+    return _advice(reason) if reason else _combine(narrowed, readings)
+
+
+def _read_sentences(
+    sentences: Sequence[Sentence], folder: PurePosixPath, *, hard: bool
+) -> list[_Reading]:
+    """Return what is read from each sentence of a rule."""
     # Names are left out: `generate.py` does not say that files are generated.
     low = " ".join(sentence.text for sentence in sentences)
     scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low))
-    parts: list[tuple[Effect, Constraint]] = []
-    doubts: list[str] = []
-    read: list[Parts] = []
-    omitted: list[str] = []
-    unread: list[str] = []
+    readings = []
     before: Chunk = ()
     for sentence in sentences:
         is_binding = _binding_pattern().search(sentence.text) is not None
         own = attrs.evolve(scope, binding=is_binding, omitted=[])
-        found = _read_sentence(sentence, before, own)
-        if _states_fact(sentence.text):
-            found = ()
-        labels = sentence.labels
-        # A rule about production must not be enforced everywhere.
-        is_limited = any(map(is_limiting, labels)) or (
-            found and any(map(names_part, sentence.asides))
-        )
-        narrowed = [(effect, narrow(constraint, labels)) for effect, constraint in found]
-        found = tuple((effect, each) for effect, each in narrowed if each is not None)
-        if is_limited or len(found) < len(narrowed):
-            return _advice("its first words may limit it to a situation")
-        parts += found
-        read.append(found)
-        if found:
-            is_order = all(isinstance(each, _ORDERS) for _, each in found)
-            asides = sentence.asides
-            # "(And `make y` if `b` changed)" is another order.
-            bounds = [each for each in asides if not re.match(r"(?:and|plus)\b", each)]
-            doubts += filter(_BOUNDS.search, bounds) if is_order else asides
-            omitted += [*own.omitted, *sentence.omitted]
-        elif sentence.tokens and sentence.tokens[0].role == "NOT":
-            unread += filter(None, [_name_prohibition(sentence)])
+        parts = () if _states_fact(sentence.text) else _read_sentence(sentence, before, own)
+        readings.append(_Reading(sentence, parts, (*own.omitted, *sentence.omitted)))
         before = sentence.tokens
-    if not parts:
-        return NOT_A_CONSTRAINT
-    if not _are_harmless(sentences, read) or not all(map(is_harmless, doubts)):
-        return _advice("the rest of the same rule may limit it or make exceptions")
-    if any(_forbids_hint(constraint, text) for _, constraint in parts):
-        return _advice("it recommends a command that runs the forbidden one")
+    return readings
+
+
+def _narrow_parts(reading: _Reading) -> Parts | None:
+    """Return what a sentence forbids in the files that its labels name; ``None`` if unclear."""
+    narrowed = []
+    for effect, constraint in reading.parts:
+        each = narrow(constraint, (*reading.sentence.labels, *reading.sentence.scopes))
+        if each is None:
+            return None
+        narrowed.append((effect, each))
+    return tuple(narrowed)
+
+
+def _find_limit(text: str, readings: Sequence[_Reading], constraints: Sequence[Constraint]) -> str:
+    """Return why the rest of a rule may limit what it forbids; empty if it limits nothing."""
+    enforced = [reading for reading in readings if reading.parts]
+    doubts = [doubt for reading in enforced for doubt in reading.find_doubts()]
+    omitted = [part for reading in enforced for part in reading.omitted]
+    # A remark in another language may say anything.
+    has_remark = bool(doubts) or len(enforced) < len(readings)
+    if has_remark and any(reading.sentence.is_translated for reading in enforced):
+        return "the rest of the same rule is in a language of which hilum knows few words"
+    # "Do not deploy, push except on Fridays, or release": the condition may belong to all.
+    is_bounded = any(map(SCOPED_CONDITIONS.search, omitted))
+    if is_bounded or not _are_harmless(readings) or not all(map(is_harmless, doubts)):
+        return "the rest of the same rule may limit it or make exceptions"
+    if any(_forbids_hint(constraint, text) for constraint in constraints):
+        return "it recommends a command that runs the forbidden one"
     # "Task: building; read first: `a`" is a row of a table, whose first cell says when.
-    if _ROW.match(text) and any(isinstance(each, _ORDERS) for _, each in parts):
-        return _advice("its first words may limit it to a situation")
+    if _ROW.match(text) and any(isinstance(each, _ORDERS) for each in constraints):
+        return "its first words may limit it to a situation"
+    return ""
+
+
+def _combine(parts: Sequence[tuple[Effect, Constraint]], readings: Sequence[_Reading]) -> Compiled:
+    """Return the check of a rule, with what it leaves out."""
     asked = [constraint for effect, constraint in parts if effect == "ask"]
     # "Never amend. Only amend if I say so."
     kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
     check = Check(tuple(dict.fromkeys(kept)))
-    rest = ", ".join(dict.fromkeys([*omitted, *unread]))
+    omitted = [part for reading in readings if reading.parts for part in reading.omitted]
+    unread = [_name_prohibition(reading.sentence) for reading in readings if not reading.parts]
+    rest = ", ".join(dict.fromkeys([*omitted, *filter(None, unread)]))
     missing = f"; not understood, so not enforced: {rest}" if rest else ""
     return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
 
 
 def _name_prohibition(sentence: Sentence) -> str:
     """Return the text of a prohibition that is not understood; empty if it names nothing."""
+    if not sentence.tokens or sentence.tokens[0].role != "NOT":
+        return ""
     names = [token.word for token in sentence.tokens if token.role == "name"]
     anchors = re.findall(r"⟦\d+⟧", sentence.text)
     if not names or len(names) != len(anchors):
@@ -140,8 +202,9 @@ _ORDERS = (CommandBefore, ReadFirst, RunFirst, ChangedTogether)
 _ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
 # Words with which a remark limits what must be done first.
 _BOUNDS = re.compile(
-    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when))\b"
-    r"|除非|如果|仅"
+    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when)"
+    r"|prefer\w*|ideally|usually|generally|normally|typically|possible|recommended|try|consider)\b"
+    r"|除非|如果|仅|除.+外|尽|最好|必要|^在|^对于|^针对"
 )
 # "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
 _FACT = re.compile(
@@ -168,15 +231,27 @@ def _binding_pattern() -> re.Pattern[str]:
     return re.compile(r"\b(?:always|must|make sure|ensure)\b|必须|务必")
 
 
-def _are_harmless(sentences: Sequence[Sentence], read: Sequence[Parts]) -> bool:
+def _are_harmless(readings: Sequence[_Reading]) -> bool:
     """Return whether the sentences that are not enforced limit none of the others."""
-    constraints = [constraint for parts in read for _, constraint in parts]
-    first = next(at for at, parts in enumerate(read) if parts)
-    for at, sentence in enumerate(sentences):
-        if read[at] or is_other_harmless(sentence.text, earlier=at < first):
+    constraints = [constraint for reading in readings for _, constraint in reading.parts]
+    first = next(at for at, reading in enumerate(readings) if reading.parts)
+    for at, reading in enumerate(readings):
+        sentence = reading.sentence
+        if reading.parts:
             continue
+        # "Never push. If the build is broken." and 在评审中，禁止 …
+        is_beside = at > first or at == first - 1
+        if is_beside and is_fragment(sentence.text):
+            return False
+        # "Never use `npm`. Use `pnpm` (in reviews)."
+        if at > first and any(map(limits_as_remark, sentence.asides)):
+            return False
         # "When planning, …" may set the scene for all that follows, or for the next sentence.
         is_scene = at < first and (at == 0 or at == first - 1)
+        if is_scene and any(map(is_limiting, sentence.scopes)):
+            return False
+        if is_other_harmless(sentence.text, earlier=at < first):
+            continue
         if not is_unrelated(sentence, constraints, is_scene=is_scene):
             return False
     return True
@@ -236,12 +311,30 @@ def _put_name(tokens: Chunk, before: Chunk) -> Chunk:
     if has_name or not has_reference:
         return ()
     names = [token for token in earlier or before if token.role in ("name", "branch")]
+    # "Files in ⟦0⟧ that … must never be edited" is one clause, whose other words count.
+    if earlier and tokens[at].text.startswith(("must", "may", "should", "shall", "can")):
+        return ()
+    if _is_bounded(earlier):
+        return ()
     # A second name would make it unclear what "it" is.
     if len(names) != 1 or any(token.role in lexicon.MARKERS for token in earlier or before):
         return ()
     return tuple(
         names[0] if token.word == "it" and token.role == "noun" else token for token in rest
     )
+
+
+def _is_bounded(tokens: Chunk) -> bool:
+    """Return whether words that are not read any further contain a condition or a scope."""
+    if CONDITIONS.search(write_tokens(tokens)):
+        return True
+    for at, token in enumerate(tokens):
+        # "In ⟦0⟧" and "in the folder ⟦0⟧" say what is forbidden, and "in reviews" when.
+        following = [each for each in tokens[at + 1 :] if each.word not in ("folder", "file")]
+        is_named = bool(following) and following[0].role in ("name", "branch")
+        if (token.role == "place" or token.text == "for") and not is_named:
+            return True
+    return False
 
 
 def _read_form(tokens: Chunk, scope: Scope) -> Parts:
@@ -259,6 +352,9 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     ]
     if not starts or starts == [0] or not _is_own_clause(tokens[: starts[0]]):
         return ()
+    # In "never commit, never push except on Fridays", the exception may be meant for both.
+    if CONDITIONS.search(write_tokens(tokens)):
+        return ()
     ends = [*starts[1:], len(tokens)]
     clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
     # "Use `a` in services, not `b`" says nothing about other places.
@@ -271,7 +367,14 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     # In "never …, never … without asking", the approval may be meant for both.
     if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
         return ()
-    return tuple(part for clause in clauses for part in _read_form(clause, scope))
+    parts: list[tuple[Effect, Constraint]] = []
+    for clause in clauses:
+        found = _read_form(clause, scope)
+        # In "no ⟦0⟧, no ⟦1⟧ in reviews", the scope may be meant for both.
+        if not found and _is_bounded(clause):
+            return ()
+        parts += found
+    return tuple(parts)
 
 
 def _read_first_demand(tokens: Chunk, scope: Scope) -> Parts:
@@ -289,8 +392,7 @@ def _read_first_demand(tokens: Chunk, scope: Scope) -> Parts:
         if not is_next and not (is_other and are_messages):
             continue
         if found:
-            rest = tokens[at + 1 :]
-            scope.omitted.append(" ".join(token.text or f"`{token.word}`" for token in rest))
+            scope.omitted.append(write_tokens(tokens[at + 1 :]))
             return found
     return ()
 
@@ -416,9 +518,14 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     limits = ("in", "outside", "for")
     if any(token.word in limits and token.role in ("place", "asking") for token in wanted):
         return ()
+    # "Use ⟦0⟧ where possible instead of ⟦1⟧".
+    if CONDITIONS.search(write_tokens(wanted)):
+        return ()
     code = read_unwanted_code(_without_verbs(unwanted), scope)
     if code:
         return _deny(code)
+    if _is_bounded(unwanted):
+        return ()
     # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
     program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
     others = [token.word for token in unwanted if token.role == "name"]

@@ -13,7 +13,7 @@ from hilum_checks.clauses import Clause, read_clauses
 from hilum_checks.file_rules import FILE_NOUNS, patterns_of
 from hilum_checks.model import Commands
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
 BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)

@@ -1,4 +1,4 @@
-"""Narrows rules about code to the files that a heading or a label names: "Tests", "Python"."""
+"""Narrow rules about code to the files that a heading or a label names: "Tests", "Python"."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import attrs
 
+from hilum_checks.lexicon import FILLERS, lexicon
 from hilum_checks.limiting import normalize_heading
 from hilum_checks.model import EVERYTHING, Check, Constraint, Content
 
@@ -36,10 +37,60 @@ _FILES = {
     "java": ("*.java",),
     "kotlin": ("*.kt", "*.kts"),
     "swift": ("*.swift",),
-    r"c#|csharp|\.net": ("*.cs",),
+    r"c#|csharp|\.?net": ("*.cs",),
     "ruby": ("*.rb",),
     "php": ("*.php",),
 }
+# Languages that only a heading or a label names: in a sentence, the words may mean something else.
+_MORE_FILES = {
+    "c": ("*.c", "*.h"),
+    "css": ("*.css",),
+    "scss|sass": ("*.scss", "*.sass"),
+    "html": ("*.html", "*.htm"),
+    "vue": ("*.vue",),
+    "svelte": ("*.svelte",),
+    "react|jsx|tsx": ("*.tsx", "*.jsx"),
+    "sql": ("*.sql",),
+    "shell|bash|sh": ("*.sh", "*.bash", "*.zsh"),
+    "powershell": ("*.ps1", "*.psm1"),
+    "lua": ("*.lua",),
+    "perl": ("*.pl", "*.pm", "*.t"),
+    "scala": ("*.scala", "*.sc"),
+    "dart": ("*.dart",),
+    "elixir": ("*.ex", "*.exs"),
+    "erlang": ("*.erl", "*.hrl"),
+    "haskell": ("*.hs",),
+    "ocaml": ("*.ml", "*.mli"),
+    r"f#|fsharp": ("*.fs", "*.fsx"),
+    "clojure": ("*.clj", "*.cljs", "*.cljc"),
+    "julia": ("*.jl",),
+    "zig": ("*.zig",),
+    "groovy": ("*.groovy",),
+    "objective-c": ("*.m", "*.mm"),
+    "terraform|hcl": ("*.tf", "*.tfvars"),
+}
+# Single words that name no technology, besides those of the lexicon and words such as "logging".
+_GENERAL = frozenset(
+    """
+    all always api apis architecture assertions async attention avoid bans behaviour behavior
+    boundaries boundary checklist checks ci clean cleanup colors concurrency config conformance
+    consistency constants constraints conventions core critical dates debug debugging default
+    defaults design details do don't donts don'ts errors exceptions exports general git globals
+    gotchas guard guards guidelines hard helpers idioms important imports independence info
+    invariants item keep key l10n i18n a11y language law laws layers layout legal limits lint lints
+    logs maintenance mandatory markup memory must musts names never no non-negotiable
+    non-negotiables nope nos note notes nulls observability other others output overview paths
+    patterns performance permissions philosophy policies policy practices principles print privacy
+    prohibited project prose purity quality reason reliability reminder required requirements
+    restrictions rule rules safety scope secrets section security setup simplicity stack standard
+    standards state status strict strictly structure style styles stop syntax taboos tabs text time
+    tip todo todos tooling tools topic tricks types ui usage ux variables versions warning what
+    workflow workflows workspace writing
+    """.split()
+)
+_GENERAL_ENDING = re.compile(
+    r"(?!spring$|bing$).*(?:ing|tion|tions|ment|ments|ness|ity|ance|ency|ability)"
+)
 
 
 class Language(NamedTuple):
@@ -67,7 +118,7 @@ def narrow_to_language(words: Iterable[str]) -> Language | None:
 
 _REST = (
     r"(?: (?:code|coding|style|files?|rules?|conventions?|guidelines?|standards?|practices|best"
-    r"|specific|only|requirements?))*"
+    r"|specific|only|requirements?|scripts?|modules?|sources?))*"
 )
 
 
@@ -76,25 +127,40 @@ def _find_files(label: str) -> tuple[str, ...]:
     """Return the files that a heading or a label names; empty if it names none."""
     # "Code style (Python)" names the files as well.
     texts = [normalize_heading(text) for text in (label, *re.findall(r"\(([^()]*)\)", label))]
-    for words, files in _FILES.items():
+    for words, files in (_FILES | _MORE_FILES).items():
         pattern = rf"(?:(?:in|for) )?(?:{words}){_REST}"
         if any(re.fullmatch(pattern, text) for text in texts):
             return files
     return ()
 
 
-def narrow(constraint: Constraint, labels: Iterable[str]) -> Constraint | None:
+@lru_cache(4096)
+def _may_name_technology(label: str) -> bool:
+    """Return whether a heading or label is one unknown word, such as the name of a framework."""
+    text = re.sub(rf"{_REST}$", "", normalize_heading(label))
+    if not re.fullmatch(r"[a-z][\w+#.-]*", text) or text in _GENERAL or text in FILLERS:
+        return False
+    return text not in lexicon() and _GENERAL_ENDING.fullmatch(text) is None
+
+
+def narrow(constraint: Constraint, labels: Iterable[str], *, title: str = "") -> Constraint | None:
     """Return a constraint for the files that labels or headings name.
 
     Args:
         constraint: What a rule forbids. Only constraints on text are narrowed.
         labels: The labels before the rule, or the headings above it.
+        title: A label that may be the name of the project.
 
     Returns:
-        The constraint; ``None`` if its files and those of a label cannot be told together.
+        The constraint; ``None`` if its files and those of a label cannot be told together, or if a
+        label may be the name of a technology that hilum does not know.
     """
     if not isinstance(constraint, Content):
         return constraint
+    labels = list(labels)
+    unknown = [label for label in labels if label != title and not _find_files(label)]
+    if any(map(_may_name_technology, unknown)):
+        return None
     # Nested headings may name the same files.
     named = dict.fromkeys(map(_find_files, labels))
     for files in filter(None, named):
@@ -119,9 +185,11 @@ def narrow_check(check: Check, headings: Iterable[str]) -> Check | None:
         headings: The headings.
     """
     headings = list(headings)
+    # The outermost of several headings is the title of the file.
+    title = headings[0] if len(headings) > 1 else ""
     parts = []
     for effect, constraint in check.parts:
-        narrowed = narrow(constraint, headings)
+        narrowed = narrow(constraint, headings, title=title)
         if narrowed is None:
             return None
         parts.append((effect, narrowed))

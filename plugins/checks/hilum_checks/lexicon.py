@@ -6,6 +6,8 @@ Each word has a role. *Markers*, in capitals, give a sentence its form: ``NOT``,
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ class Entry(NamedTuple):
     word: str
 
 
-# Words that do not change the meaning of a rule. They are removed before phrases are looked up.
+# Words that do not change the meaning of a rule, unless they belong to a phrase: "every time".
 FILLERS = frozenset(
     """
     a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
@@ -80,14 +82,15 @@ VERBS = {
     "write": "edit|auto-edit|patch|tweak|mutate|adjust|modify|change|alter|touch|update|overwrite|rewrite|write to"
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
-    "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
+    "|修改|编辑|变更|触碰|改|动|碰|写入|覆盖|改写",
     "deploy": "deploy|部署",
     "upgrade": "upgrade|bump|downgrade|升级",
     "approve-review": "self-approve",
-    "hard-code": "hard-code|hardcode|hard code|embed|硬编码",
+    "hard-code": "hard-code|hardcode|hard code|hard coding|hard coded|embed|硬编码",
     "store": "store|expose|leak|put secrets|保存|泄露",
     "stay": "stay|remain|be limited to|be confined to",
-    "hand-edit": "hand-edit|hand edit|direct edits to|manual edits to|direct changes to|manual changes to"
+    "hand-edit": "hand-edit|hand edit|hand editing|hand edited|direct edits to|manual edits to"
+    "|direct changes to|manual changes to"
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
     "close": "close",
@@ -103,7 +106,7 @@ VERBS = {
     "open": "open|打开",
     "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",
-    "run": "run|execute|trigger|kick off|spin up|issue|invoke|launch|perform|运行|执行|実行",
+    "run": "run|execute|trigger|kick off|spin up|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
     "pass": "pass|passes|通过",
     "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
@@ -112,12 +115,12 @@ VERBS = {
     "tag": "create release tag|create release tags|tag|create git tags|create tags|create tag|create git tag"
     "|打标签",
     "push-tag": "push tag|push tags|push git tag|push git tags|push release tags",
-    "release": "release|cut release",
+    "release": "releasing|released|cut release",
     "github-release": "create release|create github release|create github releases|create releases",
     "call": "call|调用",
     "commit": "commit|git commit|commits|git commits|finalize|check in|提交|コミット",
     "push": "push|プッシュ|git push|pushes|推送",
-    "force-push": "force push|push -f|force-push|force pushes|force-pushes|push with force|git push --force"
+    "force-push": "force push|force pushing|force pushed|force-push|force pushes|force-pushes|push with force"
     "|强制推送|强推",
     "amend": "amend",
     "stash": "stash|git stash",
@@ -223,7 +226,7 @@ NOUNS = {
     "tweets": "tweets|public posts|推文|推特",
     "tool": "tool|tools|工具",
     "host": "host|hosts|domain|domains|server|servers|site|sites|url|urls|域名|主机|服务器|网站",
-    "data": "data|requests|数据",
+    "data": "data|数据",
     "app": "app|application",
     "managing": "package manager|as package manager|包管理器|包管理"
     "|for package management|for dependency management|for package operations"
@@ -240,7 +243,7 @@ NOUNS = {
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
     "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type"
-    "|commit format|前缀|类型前缀|提交格式|提交类型",
+    "|前缀|类型前缀|提交格式|提交类型",
     "conventional": "conventional commits|conventional format|conventional messages|semantic commits|semantic commit messages"
     "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
@@ -265,15 +268,10 @@ NOUNS = {
     "session": "session|sessions|context|contexts|chat|chats|conversation|conversations|会话|上下文"
     "|聊天|对话",
 }
-PROGRAMS = frozenset(
-    "npm npx pnpm yarn bun uv pip pip3 pipenv poetry kubectl terraform wget curl pytest mypy ruff"
-    " rustfmt eslint prettier tsc cargo docker docker-compose vitest jest ninja cmake".split()
-)
-"""Words without quotes that can only be the names of programs."""
 KINDS = {
     "main": "主",
-    "shared": "group|public|protected|default|共享|群聊|群组|公开",
-    "headless": "unattended|无人值守|后台",
+    "shared": "shared|group|public|protected|default|共享|群聊|群组|公开",
+    "headless": "headless|unattended|无人值守|后台",
 }
 PLACES = {
     "in": "in|inside|within|under|below|inside of|下|中|里|内|里面|下面|以下|上",
@@ -290,7 +288,7 @@ UNITS = {
     "paragraphs": "paragraph|paragraphs|段",
 }
 OTHERS = {
-    "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
+    "join": "or|and|nor|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
     "filler": "for anything|for any purpose|in this monorepo|in monorepo"
@@ -298,65 +296,89 @@ OTHERS = {
     "|in conversation|in chat|in this conversation|in this chat|in current conversation"
     "|without exception|without exceptions|with no exceptions"
     "|use of|uses of|usage of|matching"
-    "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
-    "|in swift|in php"
-    "|in typescript"
-    "|in python|in javascript|in rust|treat"
+    "|named|locally|own|remember to|be sure to|treat"
     "|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that"
-    "|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
-    "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",
+    "|ensure|ensure that|under condition|无论如何|任何情况下|在任何情况下|情况下",
 }
 _BRANCHES = "upstream|main|master|develop|dev|trunk|production|staging|release"
 # Verbs whose last letter is doubled, as in "committing".
-_DOUBLED = frozenset("commit run put skip submit tag".split())
+_DOUBLED = frozenset("begin commit cut embed put reset run skip spin submit tag".split())
+# Words in the table that are no verbs, or are inflected already.
+_NOT_INFLECTED = frozenset(
+    """
+    at changes commits direct edits force force-pushes git hand hard longer manual max maximum
+    modifications more no of passes pushes released releasing uses
+    """.split()
+)
 _IRREGULAR = {
-    "write": "written",
-    "overwrite": "overwritten",
-    "rewrite": "rewritten",
-    "hand-edit": "hand-edited",
-    "run": "run",
-    "read": "read",
-    "send": "sent",
-    "put": "put",
+    "be": "been",
+    "begin": "begun",
+    "cut": "cut",
+    "fall": "fallen",
+    "keep": "kept",
+    "leave": "left",
     "make": "made",
+    "overwrite": "overwritten",
+    "put": "put",
+    "re-read": "re-read",
+    "read": "read",
+    "reread": "reread",
+    "reset": "reset",
+    "rewrite": "rewritten",
+    "run": "run",
+    "say": "said",
+    "send": "sent",
+    "spin": "spun",
+    "write": "written",
 }
 
 
-def _inflect(verb: str) -> list[str]:
-    """Return the forms of an English verb: "edit", "editing", "edited"."""
+def inflect(verb: str) -> list[str]:
+    """Return the forms of an English verb, or of a phrase that begins with it: "edit", "editing"."""
     first, space, rest = verb.partition(" ")
-    stem = first[:-1] if first.endswith("e") else first
+    if first in _NOT_INFLECTED:
+        return [verb]
+    stem = first[:-1] if re.search("[^e]e$", first) and first != "be" else first
     if first in _DOUBLED:
         stem += first[-1]
-    past = _IRREGULAR.get(first, f"{stem}ed")
+    past = f"{stem}ed"
+    if re.search("[^aeiou]y$", first):
+        past = f"{first[:-1]}ied"
+    past = _IRREGULAR.get(first, past)
     return [f"{form}{space}{rest}" for form in (first, f"{stem}ing", past)]
+
+
+def written_entries() -> Iterator[tuple[str, Entry]]:
+    """Yield the words and phrases of the tables with their roles. Each occurs once."""
+    tables = (
+        ("noun", NOUNS),
+        ("branch", {word: word for word in _BRANCHES.split("|")}),
+        ("place", PLACES),
+        ("verb", VERBS),
+        ("kind", KINDS),
+    )
+    for role, words in tables:
+        for word, synonyms in words.items():
+            for synonym in synonyms.split("|"):
+                yield synonym, Entry(role, word)
+    for role, synonyms in (OTHERS | MARKERS).items():
+        for synonym in synonyms.split("|"):
+            yield synonym, Entry(role, role)
 
 
 @cache
 def lexicon() -> dict[str, Entry]:
-    """Return the roles of all words and phrases."""
-    entries: dict[str, Entry] = {}
+    """Return the roles of all words and phrases.
 
-    def add(role: str, words: dict[str, str]) -> None:
-        for word, synonyms in words.items():
-            for synonym in synonyms.split("|"):
-                entries[synonym] = Entry(role, word)
-
-    add("noun", NOUNS)
-    add("branch", {word: word for word in _BRANCHES.split("|")})
-    add("place", PLACES)
+    A word of the tables takes precedence over a form of a verb: "generated" describes files.
+    """
+    entries = dict(written_entries())
     for word, synonyms in VERBS.items():
-        for synonym in synonyms.split("|"):
-            for form in _inflect(synonym) if synonym.isascii() else [synonym]:
+        for synonym in filter(str.isascii, synonyms.split("|")):
+            for form in inflect(synonym):
                 entries.setdefault(form, Entry("verb", word))
-    add("kind", KINDS)
-    add("kind", {"shared": "shared", "headless": "headless"})
-    for role, synonyms in OTHERS.items():
-        add(role, {role: synonyms})
-    for role, synonyms in MARKERS.items():
-        add(role, {role: synonyms})
     return entries
 
 

@@ -29,6 +29,7 @@ _LIMITING = (
     rf"^(?:the |our )?{_PARTS}$|\b(?:in|on|during|for) (?:the )?{_PARTS}$",
     r"\b(?:unless|except|excluding)\b|^only (?:during|when|while|if|for|in|on|at|after|before)\b",
     # What does not bind, or not yet.
+    r"^(?:prefer\w*|usually|generally|normally|typically|where(?:ver)? (?:possible|practical))\b",
     r"^(?:optional\w*|drafts?|temporar\w*|wip|work in progress|propos(?:als?|ed)|to-?dos?|ideas?"
     r"|experimental|deprecated|legacy|planned|future|nice[- ]to[- ]haves?|recommended"
     r"|recommendations?|suggest(?:ions?|ed)|preferred|preferences|ideally)\b",
@@ -47,7 +48,7 @@ _LIMITING = (
     r"^(?!.*\b(?:ai|coding|all|any|every|the|for|of|your|llm|human|autonomous|other)\b)"
     r"(?:[\w/-]+ ){1,2}agents?$",
     r"\b(?:examples?|samples?|templates?|demos?|wrong|incorrect)\b|^bad\b",
-    r"^(?:当(?!前)|如果|若|假如)|^在.*(?:时|中|下|期间)$"
+    r"^(?:当(?!前)|如果|若|假如|对于|针对|尽可能|尽量|最好)|^除.*外$|^在.*(?:时|中|下|期间)$"
     r"|(?:时候?|期间|阶段|模式|场景|情况下|环境|环境下)$|示例|例子|样例|范例|模板|反例",
     r"^生产(?:环境)?|(?:评审|审查|测试|规划|编排|执行)(?:者|员|代理|智能体|角色)$",
 )
@@ -102,6 +103,17 @@ def _part_pattern() -> re.Pattern[str]:
     return re.compile(rf"(?:(?:in|on|for|under) )?(?:the )?{_PARTS}")
 
 
-def names_part(aside: str) -> bool:
-    """Return whether a text in parentheses is the name of a part of a project: "(Windows)"."""
-    return _part_pattern().fullmatch(aside.casefold().strip()) is not None
+def limits_as_remark(aside: str) -> bool:
+    """Return whether a remark limits a rule to a part or a situation: "(Windows)", "- in reviews"."""
+    text = aside.casefold().strip()
+    if _part_pattern().fullmatch(text):
+        return True
+    return _PLACE.match(text) is not None and is_limiting(text)
+
+
+# A place or a situation, and no purpose such as "for speed".
+_PLACE = re.compile(
+    r"^(?:only )?(?:(?:in|on|at|during|within|inside|under|while|throughout)\b"
+    r"|for (?:the|all|any|our|each|every|new)\b)"
+    r"|^(?:在|对于|针对|除|尽可能|尽量|最好)"
+)

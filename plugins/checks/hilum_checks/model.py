@@ -389,7 +389,7 @@ class Check:
     def summary(self) -> str:
         """A summary of the check, for a list of rules."""
         summaries = []
-        for effect, verb in (("deny", "refuses"), ("ask", "asks before")):
+        for effect, verb in (("deny", "denies"), ("ask", "asks before")):
             listed = [str(constraint) for each, constraint in self.parts if each == effect]
             if listed:
                 summaries.append(f"{verb} {', '.join(listed)}")

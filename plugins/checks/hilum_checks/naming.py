@@ -9,7 +9,7 @@ from hilum_checks import vocabulary as v
 from hilum_checks.clauses import LIMITS
 from hilum_checks.code_names import SCRIPTS
 from hilum_checks.model import Commands, Constraint, MessageKind, Messages, Names
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
 _TYPES = frozenset(

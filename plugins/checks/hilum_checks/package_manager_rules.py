@@ -11,7 +11,7 @@ from hilum_checks.clauses import read_clauses
 from hilum_checks.command_rules import read_command_names
 from hilum_checks.model import Commands
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 
 def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | None:

@@ -14,7 +14,7 @@ from hilum_checks.command_rules import read_command_names
 from hilum_checks.model import CommandBefore, Commands, Constraint, RunFirst
 from hilum_checks.reading_first import read_written
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import UNREADABLE, Token
+from hilum_checks.tokens import UNREADABLE, Token
 
 Meaning = TypeVar("Meaning")
 # What a required command is for. An order may begin with such a verb: "format with `x` before …".

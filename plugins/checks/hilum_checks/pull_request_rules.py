@@ -9,7 +9,7 @@ from hilum_checks.clauses import read_clauses
 from hilum_checks.git_rules import BRANCH_NAME
 from hilum_checks.model import Commands
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 
 def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:

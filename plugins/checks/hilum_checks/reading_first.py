@@ -9,7 +9,7 @@ from hilum_checks.file_rules import patterns_of
 from hilum_checks.label_scopes import TESTS, narrow_to_language
 from hilum_checks.model import READS, WRITES, Paths, ReadFirst
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Token
+from hilum_checks.tokens import Token
 
 _READING = frozenset(
     "read consult study re-read reread review see check load 阅读 读取 查看 读".split()

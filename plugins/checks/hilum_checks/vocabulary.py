@@ -60,34 +60,49 @@ committed.
 OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .coverage obj".split())
 """Folders and files for the output of programs. They may contain anything."""
 
-PROGRAMS = frozenset(
+# Each program is in one group.
+# Names that only programs have, also without quotes: "use pnpm".
+_UNQUOTED_CERTAIN = frozenset(
     """
-    jest vitest ts-node webpack esbuild act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
-    bunx cargo chmod chown composer conda corepack crontab curl dd deno django-admin docker
-    docker-compose doas dotnet dropdb emacs eslint fd firebase fly flyctl gcloud gem gh git
-    glab go gradle gradlew grep gsutil helm heroku hg jest jj just kill killall kubectl lerna
-    ln make manage.py mix mkfs mongo mongosh mv mvn mypy mysql nano nc netlify next ng nix
-    node npm npx nvm nx open-ssl openssl pacman php pip pip3 pipenv pipx pkill pnpm pnpx
-    podman poetry powershell prettier gofmt prisma psql pulumi py.test pytest python python2 python3
-    rails rake redis-cli rm rmdir rsync ruff ruby rustup scp sed serverless sh shred sls
-    sqlite3 ssh su sudo supabase svn swift systemctl tar tee terraform terragrunt tofu
-    truncate tsc tsx turbo twine uv uvx vagrant vercel vi vim vite vitest wget wrangler xargs
-    rg ripgrep fd ag trash eza tox nox pre-commit cmake ctest ninja meson mise gofumpt rustfmt
-    golangci-lint flake8 pylint isort pyright hatch pdm rye playwright cypress turbo biome oxlint
-    dprint stylelint pod fastlane adb flutter dart xcrun clang-format shellcheck hadolint deptry
-    markdownlint commitlint lefthook husky bazelisk buf sqlc task mage ty find cat
-    xcodebuild yarn yum zsh apk cnpm tnpm dnf easy_install
+    cargo curl docker-compose kubectl mypy npm npx pip pip3 pipenv pnpm poetry rustfmt
+    terraform wget yarn
     """.split()
 )
-CERTAIN_PROGRAMS = frozenset(
+# Names that only programs have, in quotes: "never use `sed`".
+_QUOTED_CERTAIN = frozenset(
     """
-    apt apt-get awk brew bunx chmod chown conda curl doas docker-compose emacs gcloud gsutil
-    kubectl killall nano npm npx pip pip3 pipenv pipx pkill pnpm pnpx podman psql rm rmdir
-    rsync scp sed ssh sudo systemctl terraform twine uvx vim wget yarn yum git gh cargo poetry
-    grep rustfmt gofmt mypy flake8 pylint clang-format
-    heroku python2 python3 helm cnpm tnpm mvn dnf apk easy_install ansible-playbook terragrunt
+    ansible-playbook apk apt apt-get awk brew bunx chmod chown clang-format cnpm conda dnf
+    doas easy_install emacs flake8 gcloud gh git gofmt grep gsutil helm heroku killall mvn
+    nano pipx pkill pnpx podman psql pylint python2 python3 rm rmdir rsync scp sed ssh sudo
+    systemctl terragrunt tnpm twine uvx vim yum
     """.split()
 )
+# Names that may be something else in "never use `NAME`", but not in a sentence without quotes.
+_UNQUOTED = frozenset(
+    """
+    bun cmake docker eslint jest ninja prettier pytest ruff tsc uv vitest
+    """.split()
+)
+# Names that are programs only as the first word of a command, or beside other programs.
+_QUOTED = frozenset(
+    """
+    act adb ag alembic ansible aws az bash bazelisk biome black buf bundle cat commitlint
+    composer corepack crontab ctest cypress dart dd deno deptry django-admin dotnet dprint
+    dropdb esbuild eza fastlane fd find firebase flutter fly flyctl gem glab go gofumpt
+    golangci-lint gradle gradlew hadolint hatch hg husky isort jj just kill lefthook lerna
+    ln mage make manage.py markdownlint meson mise mix mkfs mongo mongosh mv mysql nc
+    netlify next ng nix node nox nvm nx open-ssl openssl oxlint pacman pdm php playwright
+    pod powershell pre-commit prisma pulumi py.test pyright python rails rake redis-cli rg
+    ripgrep ruby rustup rye serverless sh shellcheck shred sls sqlc sqlite3 stylelint su
+    supabase svn swift tar task tee tofu tox trash truncate ts-node tsx turbo ty vagrant
+    vercel vi vite webpack wrangler xargs xcodebuild xcrun zsh
+    """.split()
+)
+PROGRAM_GROUPS = (_UNQUOTED_CERTAIN, _QUOTED_CERTAIN, _UNQUOTED, _QUOTED)
+PROGRAMS = frozenset.union(*PROGRAM_GROUPS)
+UNQUOTED_PROGRAMS = _UNQUOTED_CERTAIN | _UNQUOTED
+"""Words without quotes that can only be the names of programs."""
+CERTAIN_PROGRAMS = _UNQUOTED_CERTAIN | _QUOTED_CERTAIN
 """Names that only programs have, so "never use `NAME`" can only refer to the program."""
 
 

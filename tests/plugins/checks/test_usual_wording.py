@@ -1,8 +1,13 @@
 """Other ways to say a rule: what they are read as, and near sentences that stay advice."""
 
+import re
+import re._parser as sre_parser  # type: ignore[import-not-found]
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from hilum_checks import compile_rule
-from hilum_checks.usual_wording import rewrite
+from hilum_checks.usual_wording import rewrite, rows
 
 ENFORCED = {
     # reading first
@@ -43,7 +48,6 @@ ENFORCED = {
     "禁止直接在 main 分支上提交": "to the branch main",
     # code
     "Whenever needed, use `env.Lookup` instead of built in `os.Getenv` functions.": "os\\.Getenv",
-    "tracing for logging (never println! or eprintln!)": "println!",
     "Use named exports only.": "export\\s+default",
     "Named exports only - no default exports.": "export\\s+default",
     "Commit messages use conventional prefixes: `feat:`, `fix:`, `docs:`.": "a commit message",
@@ -51,6 +55,49 @@ ENFORCED = {
     "Use absolute imports (`@/`), not relative imports.": "import",
 }
 ADVICE = (
+    # what a wording drops is read: it contains a limit, a condition or a soft word
+    "tracing for logging (never println! or eprintln!)",
+    "Prefer uv for installs, not `pip`",
+    "Use pnpm for the web package, not `npm`",
+    "In the frontend, prefer flat modules (no `index.ts`)",
+    "When possible, use flat modules (no `mod.rs`)",
+    "Unless I ask otherwise, the old site lives in `legacy/` (read-only reference)",
+    "The old API is in `legacy/` (read-only for guests)",
+    "If the flag is on, the data is in `data/` (read-only)",
+    "`make` does not work on Windows: never use it",
+    "Edit the sources only when I ask, not copies under `external/`",
+    "Only edit sources in the frontend, never the files under `api/`",
+    "`state/` is generated when I ask and must remain git-ignored.",
+    "`a.lock` should be generated with uv unless I say otherwise",
+    "Never run `npm publish` — publishing happens only in CI unless I ask",
+    "Use `uv add` to add packages in `web/` (never `pip install`).",
+    "When possible, use `os.Lookup` instead of built in `os.Getenv` functions.",
+    "Do not run `npm publish` if you are not on the release branch",
+    "Never edit `gen/` if it is not a Friday.",
+    "Read `a.md` before editing `src/` if you are not on the release branch.",
+    "Do not edit `a/` or other files in reviews",
+    "Never edit `a.py` and similar modules without asking",
+    "Never push to `main` because it is protected unless I ask.",
+    "Never run `make deploy` to avoid surprises unless I ask",
+    "Never edit `a.py`, even in tests unless I approve",
+    "Never run `docker system prune` for any task except cleanup",
+    "Do not run `pytest` for any change limited to docs",
+    "Never run `git checkout` to discard changes",
+    "Never edit `pyproject.toml` to silence warnings.",
+    "Do not use `sed` to work around the guard on Linux",
+    "Never use `--no-verify` to skip hooks in reviews",
+    "During reviews (do not edit): `src/`, `tests/`",
+    "In plan mode (do not edit): `src/`",
+    "Unless I ask, keep secrets in `.env` (never commit).",
+    "Types are in `src/api.ts` (generated, do not edit) unless I ask.",
+    "If possible, types are in `src/api.ts` (generated, do not edit).",
+    "`public/` - compiled output in reviews when I ask (do not edit directly)",
+    "`a.md` is a symlink to `b.md` - always edit `b.md` unless I ask.",
+    "Never create `a.txt` - in reviews",
+    "Never push (for the web package).",
+    "Never make commits, never push except on Fridays.",
+    "Do not deploy, publish except on Fridays or release without approval.",
+    "Never commit `a.txt`. If the build is broken.",
     "Read the module before changing behavior.",
     "For files under `firmware/`, also run the linter.",
     "Read `docs/build.md` before changing CMake, dependencies or packaging.",
@@ -95,3 +142,63 @@ def test_a_near_sentence_stays_advice(sentence: str) -> None:
 )
 def test_the_usual_wording_stays(sentence: str) -> None:
     assert rewrite(sentence) == sentence
+
+
+def test_a_row_reads_the_words_of_the_author_that_it_drops() -> None:
+    """A wildcard is in a group ``unread…``, or in one that the replacement keeps."""
+    careless = []
+    for row in rows():
+        kept = set(map(int, re.findall(r"\\(\d)", row.replacement)))
+        named = {
+            number for name, number in row.pattern.groupindex.items() if name.startswith("unread")
+        }
+        tree = sre_parser.parse(row.pattern.pattern, re.IGNORECASE)
+        if _has_wildcard(tree, kept | named):
+            careless.append(row.pattern.pattern)
+    assert careless == []
+
+
+def _has_wildcard(tree: Iterable[tuple[Any, Any]], read: set[int]) -> bool:
+    """Return whether a pattern matches any words outside the groups that are read."""
+    for operation, value in tree:
+        name = str(operation)
+        if name == "SUBPATTERN":
+            number, _, _, inner = value
+            if number not in read and _has_wildcard(inner, read):
+                return True
+        elif name == "BRANCH":
+            if any(_has_wildcard(branch, read) for branch in value[1]):
+                return True
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            _, most, inner = value
+            if int(most) > 1 and _is_wild(inner):
+                return True
+            if _has_wildcard(inner, read):
+                return True
+    return False
+
+
+def _is_wild(tree: Any) -> bool:
+    """Return whether a repeated part is a set of characters that words consist of."""
+    operation, value = tree[0]
+    if len(tree) > 1 or str(operation) not in ("IN", "ANY", "NOT_LITERAL"):
+        return False
+    if str(operation) == "ANY":
+        return True
+    # What is between backticks is a name.
+    if str(operation) == "NOT_LITERAL":
+        return chr(value) != "`"
+    return not _describes_name(value)
+
+
+def _describes_name(characters: Any) -> bool:
+    """Return whether a set contains no letters, or everything but a backtick."""
+    if str(characters[0][0]) == "NEGATE":
+        return any(
+            (str(kind) == "LITERAL" and chr(value) == "`") or str(value) == "CATEGORY_WORD"
+            for kind, value in characters[1:]
+        )
+    return not any(
+        (str(kind) == "RANGE" and value == (ord("a"), ord("z"))) or "WORD" in str(value)
+        for kind, value in characters
+    )

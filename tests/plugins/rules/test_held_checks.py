@@ -244,7 +244,7 @@ async def test_what_is_kept_out_of_the_prompt_is_enforced() -> None:
     files = {"AGENTS.md": RULES, "GEMINI.md": EXCLUDING, "gen/a.py": "x\n"}
     async with open_bench(*PLUGINS, files=files, settings=LOOSE) as kit:
         text = await call(kit, *WRITE)
-        assert "The rule “refuses writing gen” (AGENTS.md:3) forbids it" in text
+        assert "The rule “denies writing gen” (AGENTS.md:3) forbids it" in text
         assert not any(b"Never edit" in request.body for request in kit.requests)
 
 

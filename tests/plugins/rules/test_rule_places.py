@@ -177,7 +177,7 @@ def test_a_project_does_not_keep_the_users_rules_out(
     mine = current(text=[text])
     (kept,) = (file for file in mine.snapshot.active if file.is_excluded)
     assert kept.path == "~/.claude/CLAUDE.md"
-    assert [rule.sentence for rule in kept.rules] == ["refuses writing keys.txt"]
+    assert [rule.sentence for rule in kept.rules] == ["denies writing keys.txt"]
 
 
 def test_folders_without_rules_take_no_place_of_those_with_rules(

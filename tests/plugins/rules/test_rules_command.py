@@ -205,7 +205,7 @@ def test_one_kind_of_rules_is_listed_in_full(
 def test_why_a_rule_is_or_is_not_enforced(hilum: Callable[..., str], put: Put) -> None:
     put({"AGENTS.md": LONG})
     assert hilum("--why", "1.1") == hilum("show", "1.1")
-    assert "refuses writing migrations" in hilum("--why", "1.1")
+    assert "denies writing migrations" in hilum("--why", "1.1")
     assert "`hilum rules compile`, which asks a model for a check" in hilum("--why", "1.2")
     assert "E_BAD_ARGS" in hilum("show", "1.1", "--why", "1.1", code=2)
     assert "There is no rule 9.9." in hilum("--why", "9.9", code=2)

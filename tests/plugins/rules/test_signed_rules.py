@@ -133,9 +133,9 @@ def test_a_signed_check_enforces_its_sentence_and_advice_is_not_asked_again(
         }
     )
     assert store.refresh()
-    assert states(store)[SENTENCE] == "refuses writing sdk/**"
+    assert states(store)[SENTENCE] == "denies writing sdk/**"
     assert [rule.why for rule in store.snapshot.bundle.rules] == [
-        "signed in .hilum/rules.lock: refuses writing sdk/**",
+        "signed in .hilum/rules.lock: denies writing sdk/**",
         "advice: a judgement",
     ]
     assert not list(find_undecided(store.snapshot.files))
@@ -168,10 +168,10 @@ def test_a_sentence_that_changed_is_asked_about_again(
     ("before", "after", "summary", "told"),
     [
         # A weaker, a stronger and a malformed check: what is there holds, and is reported.
-        ("sdk/**", "sdk/gen/**", "refuses writing sdk/gen/**", "edited by hand"),
-        ("deny write sdk", "deny wirte sdk", "refuses writing sdk/**", "cannot be read"),
-        ("deny write sdk", "allow write sdk", "refuses writing sdk/**", "neither deny"),
-        ('hash = "', 'hash = "0', "refuses writing sdk/**", "edited by hand"),
+        ("sdk/**", "sdk/gen/**", "denies writing sdk/gen/**", "edited by hand"),
+        ("deny write sdk", "deny wirte sdk", "denies writing sdk/**", "cannot be read"),
+        ("deny write sdk", "allow write sdk", "denies writing sdk/**", "neither deny"),
+        ('hash = "', 'hash = "0', "denies writing sdk/**", "edited by hand"),
     ],
 )
 def test_an_entry_that_was_edited_by_hand_is_reported_and_restricts(
@@ -243,8 +243,8 @@ def test_a_broken_entry_fails_closed_and_costs_no_other(
     bad = lock_for(store, ("hands off", ["deny write sdk/**"], "")).partition("[[rule]]")[2]
     put({LOCK: good + damage("\n[[rule]]" + bad)})
     store.refresh(force=True)
-    assert states(store)["Always write small functions."] == "refuses writing big/**"
-    assert states(store)["enforce: deny write sdk/**"] == "refuses writing sdk/**"
+    assert states(store)["Always write small functions."] == "denies writing big/**"
+    assert states(store)["enforce: deny write sdk/**"] == "denies writing sdk/**"
     told = [problem for problem in store.snapshot.problems if "denied until" in problem.message]
     assert [(problem.path, problem.line) for problem in told] == [(LOCK, 14)]
 
@@ -256,7 +256,7 @@ def test_both_sides_of_a_merge_conflict_hold(put: Put, current: Current) -> None
     other = lock_for(store, ("small functions", ["deny write big/**"], "")).partition("[[rule]]")[2]
     put({LOCK: f"{one}<<<<<<< ours\n=======\n[[rule]]{other}>>>>>>> theirs\n"})
     store.refresh(force=True)
-    assert list(states(store).values()) == ["refuses writing sdk/**", "refuses writing big/**"]
+    assert list(states(store).values()) == ["denies writing sdk/**", "denies writing big/**"]
     assert sum("merge conflict" in problem.message for problem in store.snapshot.problems) == 3
 
 
@@ -355,7 +355,7 @@ def test_the_users_own_rules_are_signed_in_a_lock_of_the_user(
     put({"config/rules.lock": lock_for(store, ("mine alone", ["deny write notes/**"], ""))}, home)
     store.refresh(force=True)
     assert [rule.why for rule in store.snapshot.bundle.rules] == [
-        "signed in ~/config/rules.lock: refuses writing notes/**"
+        "signed in ~/config/rules.lock: denies writing notes/**"
     ]
     # A project cannot decide about them.
     put({LOCK: (home / "config/rules.lock").read_text()})

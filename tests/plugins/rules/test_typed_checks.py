@@ -60,30 +60,30 @@ def shell(line: str, command: str, root: Path) -> str:
     [
         (
             "deny content /console\\.log/ in src/**",
-            r"refuses writing text that matches /console\.log/ in src/**",
+            r"denies writing text that matches /console\.log/ in src/**",
         ),
         (
             "ask content /TODO/i in src/** except src/tmp/",
             "asks before writing text that matches /(?i)TODO/ in src/**, except src/tmp",
         ),
-        ("deny content /eval\\(/", r"refuses writing text that matches /eval\(/"),
-        ("deny commit-message /wip/i", "refuses a commit message that matches /(?i)wip/"),
+        ("deny content /eval\\(/", r"denies writing text that matches /eval\(/"),
+        ("deny commit-message /wip/i", "denies a commit message that matches /(?i)wip/"),
         (
             "require commit-message /^(feat|fix)/",
-            "refuses a commit message that does not match /^(feat|fix)/",
+            "denies a commit message that does not match /^(feat|fix)/",
         ),
         (
             "require command make test before command git push",
-            "refuses the command `git push` or `git send-pack` or `git subtree push` before the"
+            "denies the command `git push` or `git send-pack` or `git subtree push` before the"
             " command `make test` has succeeded",
         ),
-        ("deny command git commit --no-verify", "refuses the command `git commit --no-verify`"),
+        ("deny command git commit --no-verify", "denies the command `git commit --no-verify`"),
         (
             "deny command dotnet test except dotnet test --verbosity",
-            "refuses the command `dotnet test`, except `dotnet test --verbosity`",
+            "denies the command `dotnet test`, except `dotnet test --verbosity`",
         ),
-        ("deny command git push to branch main", "refuses the command `git push`"),
-        ("deny change migrations/**", "refuses changing and deleting migrations/**"),
+        ("deny command git push to branch main", "denies the command `git push`"),
+        ("deny change migrations/**", "denies changing and deleting migrations/**"),
     ],
 )
 def test_a_line_is_a_typed_check(line: str, says: str) -> None:
@@ -96,20 +96,20 @@ def test_a_line_is_a_typed_check(line: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("deny content console.log in src/**", r"refuses writing text that matches /console\.log/"),
-        ("deny content /(/ in src/**", "refuses writing src/**"),
+        ("deny content console.log in src/**", r"denies writing text that matches /console\.log/"),
+        ("deny content /(/ in src/**", "denies writing src/**"),
         (
             "deny content /x/ in !src",
-            "refuses writing text that matches /x/",
+            "denies writing text that matches /x/",
         ),
-        ("deny commit-message wip", "refuses a commit message that matches /wip/"),
-        ("require commit-message (", "refuses a commit message that matches /./"),
-        ("deny command npx except", "refuses the command `npx`"),
-        ("deny command npx except (", "refuses the command `npx`"),
+        ("deny commit-message wip", "denies a commit message that matches /wip/"),
+        ("require commit-message (", "denies a commit message that matches /./"),
+        ("deny command npx except", "denies the command `npx`"),
+        ("deny command npx except (", "denies the command `npx`"),
         ("require command pytest", ""),
-        ("require command | before git tag", "refuses the command `git tag`"),
-        ("require write src/**", "refuses writing src/**"),
-        ("deny commit-mesage /wip/", "refuses a commit message that matches /wip/"),
+        ("require command | before git tag", "denies the command `git tag`"),
+        ("require write src/**", "denies writing src/**"),
+        ("deny commit-mesage /wip/", "denies a commit message that matches /wip/"),
     ],
 )
 def test_a_malformed_line_fails_closed(line: str, says: str) -> None:
@@ -297,12 +297,11 @@ def test_a_table_contains_checks(tmp_path: Path) -> None:
     file = load(tmp_path, TABLE)
     assert file.problems == ()
     assert [(rule.line, rule.hard, rule.check.summary) for rule in file.rules] == [
-        (2, True, "refuses writing schema/**"),
+        (2, True, "denies writing schema/**"),
         (
             6,
             True,
-            "refuses a commit message that matches /(?i)wip/; asks before the command `make"
-            " deploy`",
+            "denies a commit message that matches /(?i)wip/; asks before the command `make deploy`",
         ),
     ]
     assert file.rules[0].sentence == "The schema is frozen."
@@ -345,12 +344,12 @@ def test_the_tables_of_project_and_user_are_found(
         for rule in found.snapshot.bundle.rules
         if rule.check
     ]
-    messages = "refuses a commit message that matches /(?i)wip/"
+    messages = "denies a commit message that matches /(?i)wip/"
     assert summaries == [
-        ("../home/config/rules.toml", "refuses writing mine"),
-        ("../.hilum/rules.toml", "refuses writing schema/**"),
+        ("../home/config/rules.toml", "denies writing mine"),
+        ("../.hilum/rules.toml", "denies writing schema/**"),
         ("../.hilum/rules.toml", messages),
-        (".hilum/rules.toml", "refuses writing gen/**"),
+        (".hilum/rules.toml", "denies writing gen/**"),
         (".hilum/rules.toml", messages),
     ]
 
