@@ -192,6 +192,25 @@ _RULE: tuple[Written, ...] = (
         r"Do not edit \1 by hand",
         SCOPES,
     ),
+    # "`a/` is generated from `b`: edit `b` instead".
+    (
+        rf"^({_NAMES}) (?:is|are) (?:auto-?|automatically )?generated"
+        rf"(?P<unread>[^;:`\n]*(?:{_NAME})?[^;:`\n]*?)(?:[;:,.]| [-–—]+) (?:so |please )*"
+        rf"(?:edit|change|modify|update) {_NAMES} instead(?=[\s.!]*$)",
+        r"Do not edit \1 by hand",
+        SCOPES,
+    ),
+    # "`a` is not allowed in `b/`".
+    (
+        rf"(?:^|(?<=; ))({_NAMES}) (?:is|are) (?:not (?:allowed|permitted)|forbidden|prohibited"
+        r"|banned|disallowed) (in|inside|under|within|outside|outside of) (`[\w.*/-]*/`)(?=[\s.!]*$)",
+        r"Never use \1 \2 \3",
+    ),
+    # "`a` has to be green before every push".
+    (
+        rf"^({_NAMES}) (?:has|have|needs?) to (?=(?:be (?:green|clean|passing)|pass|succeed) before\b)",
+        r"\1 must ",
+    ),
     # "The old site lives in `a/` (read-only reference)".
     (
         rf"^(?P<unread>[^`\n]*)\b(?:lives?|is|are|resides?|located) (?:at|in|under) ({_NAME}) "
