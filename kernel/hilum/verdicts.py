@@ -328,6 +328,11 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
         yield ask("Calls that change something need approval (approve = ask_first).")
 
 
+_WITHOUT_APPROVAL = (
+    "Continue with work that needs no approval, and tell the user which calls need it."
+)
+
+
 async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool) -> None:
     """Wait for the user's answer.
 
@@ -340,7 +345,7 @@ async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool
     if answer is None:
         # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
-            denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
+            denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}", hint=_WITHOUT_APPROVAL)
             denied.rule = verdict.rule
             raise denied
         answer = await _ask(agent, state, judged, tool)
@@ -348,8 +353,7 @@ async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool
         return
     if answer.by == "timeout":
         message = f"{answer.reason or 'Nobody answered in time.'} The call was not run."
-        hint = "Continue with work that needs no approval, and tell the user which calls need it."
-        raise ToolDenied(message, code="E_APPROVAL_TIMEOUT", hint=hint)
+        raise ToolDenied(message, code="E_APPROVAL_TIMEOUT", hint=_WITHOUT_APPROVAL)
     who = "Nobody could approve" if answer.by == "headless" else "The user rejected"
     reason = answer.reason.strip() or "no reason given"
     if not reason.endswith((".", "!", "?", "…")):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hilum_checks.answers import check_context, describe_due, find_due, judge_answer
     from hilum_checks.compiling import compile_lines, compile_rule
     from hilum_checks.model import Check, Compiled
-    from hilum_checks.sandbox_paths import find_protected_paths
+    from hilum_checks.sandbox_paths import find_protected_paths, name_protecting_rules
     from hilum_checks.verdicts import (
         describe_creation,
         describe_rewrite,
@@ -38,6 +38,7 @@ __all__ = [
     "judge",
     "judge_answer",
     "judge_call",
+    "name_protecting_rules",
     "needs_history",
     "needs_reads",
 ]
@@ -61,6 +62,7 @@ _MODULES = {
     "judge": "verdicts",
     "judge_answer": "answers",
     "judge_call": "verdicts",
+    "name_protecting_rules": "sandbox_paths",
     "needs_history": "verdicts",
     "needs_reads": "verdicts",
 }

@@ -56,6 +56,36 @@ def find_protected_paths(
     return tuple(_find_existing(written, matcher)), tuple(_find_existing(read, matcher))
 
 
+def name_protecting_rules(
+    rules: Iterable[EnforcedRule], root: Path, paths: Iterable[str]
+) -> dict[str, str]:
+    """Return the file and line of the rule because of which the sandbox protects each path. Blocks.
+
+    Args:
+        rules: The rules.
+        root: The root of the workspace.
+        paths: The protected paths.
+    """
+    matcher = PathMatcher(root)
+    constraints = [
+        (f"{rule.path}:{rule.line}", matcher.anchor(constraint))
+        for rule, effect, constraint in parts_of(rules)
+        if effect == "deny" and isinstance(constraint, Paths)
+    ]
+    named = {}
+    for path in paths:
+        accesses = (
+            FileAccess("read", path, existing=True),
+            FileAccess("write", path, existing=True),
+            FileAccess("delete", path, existing=True),
+        )
+        for place, constraint in constraints:
+            if any(matcher.match(constraint, access) == "yes" for access in accesses):
+                named[path] = place
+                break
+    return named
+
+
 class _Pattern(NamedTuple):
     """A pattern, with the constraint to which it belongs."""
 

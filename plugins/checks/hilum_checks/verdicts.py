@@ -18,9 +18,7 @@ from hilum_checks.command_verdicts import match_commands, match_hosts, match_rec
 from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     ORDERS,
-    ChangedTogether,
     Check,
-    CommandBefore,
     Commands,
     Constraint,
     Content,
@@ -33,6 +31,7 @@ from hilum_checks.model import (
     RunFirst,
     Tools,
 )
+from hilum_checks.next_steps import find_next_step
 from hilum_checks.path_matcher import Fit
 from hilum_checks.path_verdicts import describe_access, find_accesses, match_paths
 from hilum_checks.written_texts import match_content, match_messages
@@ -59,22 +58,6 @@ class EnforcedRule(Protocol):
     @property
     def check(self) -> Check | None:
         """The check that enforces the rule."""
-
-
-_NEXT_STEPS: dict[type[Any], str] = {
-    Paths: "Leave those files unchanged, or tell the user what should be changed in them.",
-    Commands: "Do without this command; if it is needed, ask the user to run it.",
-    Tools: "Do without this tool.",
-    Hosts: "Do without this host; if it is needed, tell the user.",
-    Content: "Write the file without this text.",
-    Names: "Give the file another name.",
-    Messages: "Write another text.",
-    ReadFirst: "Read that file first; then this call is allowed.",
-    ChangedTogether: "Make the change that belongs to it first.",
-    CommandBefore: "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
-    " this one, with nothing between them that writes files.",
-    RunFirst: "Run the required command first, as a call of its own; then this call is allowed.",
-}
 
 
 def judge_call(
@@ -122,7 +105,7 @@ def judge(
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or isinstance(constraint, ReadFirst)):
-            next_step = _find_next_step(constraint)
+            next_step = find_next_step(constraint, action, rule.sentence)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly
@@ -130,15 +113,6 @@ def judge(
         if question is None or (effect == "ask" and fit == "yes"):
             question = _question(rule, effect, action)
     return question
-
-
-def _find_next_step(constraint: Constraint) -> str:
-    """Return what the model should do after a denial."""
-    if isinstance(constraint, Messages) and constraint.kind == "commit message":
-        return "Commit with another message."
-    if isinstance(constraint, Content) and constraint.wanted:
-        return "Write the file with this text."
-    return _NEXT_STEPS[type(constraint)]
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:

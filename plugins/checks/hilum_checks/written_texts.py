@@ -14,9 +14,10 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
-from hilum_checks.expressions import count_matches
+from hilum_checks.expressions import count_matches, find_match
 from hilum_checks.hidden_texts import decodes_text, inserts_values
 from hilum_checks.model import WRITES, Content, Messages, Paths
+from hilum_checks.next_steps import limits_lines
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
@@ -35,7 +36,8 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
         if not fit or copied_texts.is_moved_within(facts, paths, access):
             continue
         if _adds_text(constraint.expression, facts, access):
-            return "yes", f"it adds such text to {access.path[:200]}"
+            shown = _show_added(constraint, facts, access)
+            return "yes", f"it adds {shown} to {access.path[:200]}"
         copied = _find_copied(constraint.expression, facts, paths, access)
         if copied == "yes":
             return "yes", f"it copies such text to {access.path[:200]}"
@@ -124,6 +126,21 @@ def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
         if added is None or (added and added > (count_matches(expression, old) or 0)):
             return True
     return False
+
+
+def _show_added(constraint: Content, facts: CallFacts, access: FileAccess) -> str:
+    """Return the forbidden text that a call adds, for a message."""
+    if limits_lines(constraint):
+        return "too many lines"
+    for old, new in _replacements(facts, access):
+        found = find_match(constraint.expression, new, old)
+        # A key must not be repeated in a message.
+        if found and not _KEY.search(found):
+            return f"“{found}”"
+    return "such text"
+
+
+_KEY = re.compile(r"(?=[\w+/=-]*\d)[\w+/=-]{16,}|PRIVATE KEY")
 
 
 def _joins_pieces(expression: str, facts: CallFacts, access: FileAccess) -> bool:

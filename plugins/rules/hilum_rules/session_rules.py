@@ -219,10 +219,14 @@ class Rules:
             # registered function reads the current rules.
             self._protects = True
             root = self.session.workspace.root
-            guard.protect(
-                "rules",
-                lambda: ProtectedPaths(*hilum_checks.find_protected_paths(self._enforced(), root)),
-            )
+
+            def find_paths() -> ProtectedPaths:
+                rules = [*self._enforced()]
+                protected, hidden = hilum_checks.find_protected_paths(rules, root)
+                named = hilum_checks.name_protecting_rules(rules, root, (*protected, *hidden))
+                return ProtectedPaths(protected, hidden, named)
+
+            guard.protect("rules", find_paths)
 
     def _report(self, cause: str) -> None:
         """Log how the active rules differ from those reported last, if they do."""

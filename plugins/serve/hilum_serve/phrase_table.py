@@ -68,10 +68,24 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
     ("commit_with_another_message", "Commit with another message."),
     ("copy_it_there", "Copy it there."),
+    (
+        "do_without_the_new_file_if_it_is",
+        "Do without the new file; if it is needed, ask the user.",
+    ),
+    (
+        "do_without_what_those_files_contain_if",
+        "Do without what those files contain; if it is needed, ask the user.",
+    ),
+    ("give_the_branch_a_name_as_the", "Give the branch a name as the rule says."),
     ("give_the_file_another_name", "Give the file another name."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("make_the_change_that_belongs_to_it_first", "Make the change that belongs to it first."),
     ("read_that_file_first_then_this_call", "Read that file first; then this call is allowed."),
+    ("run_the_command_with", "Run the command with `{option}`."),
+    (
+        "run_the_command_without_the_option_that",
+        "Run the command without the option that skips the hooks.",
+    ),
     (
         "run_the_required_command_first_as_a",
         "Run the required command first, as a call of its own; then this call is allowed.",
@@ -81,6 +95,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
         " this one, with nothing between them that writes files.",
     ),
+    ("split_the_file_into_shorter_ones", "Split the file into shorter ones."),
     (
         "the_settings_of_another_agent",
         "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
@@ -915,6 +930,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "the_session_has_moved_to_another_server",
         "The session has moved to another server, which does not know whether this was carried out.",
     ),
+    (
+        "use_a_form_that_the_rule_allows",
+        "Use a form that the rule allows; if there is none, ask the user to run the command.",
+    ),
     ("use_a_named_token", "Use a named token: {command}"),
     (
         "the_server_seems_to_use_plain_http",
@@ -1013,6 +1032,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("undone", "undone: {what}"),
     ("undone_2", "undone"),
     ("use_0_to_copy_all_of_them", "Use 0 to copy all of them."),
+    ("use_what_the_rule_names_instead", "Use what the rule names instead."),
     ("uses_a_file_with_secrets", "uses a file with secrets: {names}"),
     ("wait_a_minute_a_right_token_works", "Wait a minute. A right token works meanwhile."),
     (

@@ -37,7 +37,7 @@ SOURCES = {
         "sse.py",
         "transport.py",
     ],
-    hilum_checks: ["verdicts.py"],
+    hilum_checks: ["next_steps.py", "verdicts.py"],
     hilum_serve: [
         "api/*.py",
         "app.py",
