@@ -38,7 +38,7 @@ def _constraint_words() -> re.Pattern[str]:
         r"|max(?:imum)?|lines?|length"
         r"|within|use|all|read|should (?:\w+ )?be (?:re-?)?generated"
         r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式|[\u0400-\u04ff\uac00-\ud7a3\u3040-\u30ff]|\bn(?:unca|iemals|ie|icht|ão)\b"
-        r"|\bkein|\bsin\b|\bjamais\b|\bpas\b|后|分支|使用|命名|先|阅读",
+        r"|\bkein|\b(?:statt|verboten|untersagt)\b|\bsin\b|\bjamais\b|\bpas\b|后|分支|使用|命名|先|阅读",
         re.IGNORECASE,
     )
 
@@ -58,7 +58,38 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
     # projects have none.
     from hilum_checks.forms import compile_sentence
 
-    return _allow_gmake(sentence, compile_sentence(sentence, hard=hard, folder=folder))
+    compiled = compile_sentence(sentence, hard=hard, folder=folder)
+    return _add_script_spellings(sentence, _allow_gmake(sentence, compiled))
+
+
+def _add_script_spellings(sentence: str, compiled: Compiled) -> Compiled:
+    """Return a rule about `python manage.py migrate` so that it means the script, however it is run.
+
+    A rule that names the script in a second way may recommend it.
+    """
+    if ".py" not in sentence or compiled.check is None:
+        return compiled
+    parts: list[tuple[Effect, Constraint]] = []
+    for effect, constraint in compiled.check.parts:
+        if isinstance(constraint, Commands) and not constraint.unless:
+            scripts = [
+                words[1:]
+                for words in constraint.patterns
+                if words[0] in ("python", "python3") and words[1:] and words[1].endswith(".py")
+            ]
+            others = [words for words in scripts if not _names_otherwise(words, sentence)]
+            if others:
+                patterns = dict.fromkeys((*constraint.patterns, *others))
+                constraint = attrs.evolve(constraint, patterns=tuple(patterns))
+        parts.append((effect, constraint))
+    return attrs.evolve(compiled, check=Check(tuple(parts)))
+
+
+def _names_otherwise(script: tuple[str, ...], sentence: str) -> bool:
+    """Return whether a sentence names a script's command with different programs before it."""
+    command = " ".join(script)
+    named = re.findall(rf"`([^`]*?){re.escape(command)}\b", sentence)
+    return len(set(named)) > 1 or not {"python ", "python3 "}.issuperset(named)
 
 
 def _allow_gmake(sentence: str, compiled: Compiled) -> Compiled:

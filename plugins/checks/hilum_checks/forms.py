@@ -368,12 +368,17 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
         return ()
     parts: list[tuple[Effect, Constraint]] = []
+    omitted: list[str] = []
     for clause in clauses:
         found = _read_form(clause, scope)
         # In "no ⟦0⟧, no ⟦1⟧ in reviews", the scope may be meant for both.
         if not found and _is_bounded(clause):
             return ()
+        if not found and any(token.role == "name" for token in clause):
+            omitted.append(write_tokens(clause))
         parts += found
+    if parts:
+        scope.omitted.extend(omitted)
     return tuple(parts)
 
 

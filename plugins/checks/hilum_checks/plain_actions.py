@@ -71,7 +71,7 @@ PLAIN_ACTIONS = (
     Plain("comment", "", "issue|pull request|remote", Commands(v.COMMENT)),
     Plain("run", "git", "commands", Commands((("git",),))),
     Plain("create|use|", "worktree", "new|git", Commands(v.WORKTREE)),
-    Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
+    Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER, unless=v.NO_DEV_SERVER)),
     Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
     Plain("open|submit|create|add", "issue", "new|remote", Commands(v.ISSUE)),
     Plain(
@@ -95,7 +95,7 @@ PLAIN_ACTIONS = (
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
     Plain("create|save|add|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
     Plain("create|save|add", "tests", "new|file|it", Paths(TESTS, v.CREATES), sure=False),
-    Plain("run|start", "app", "it", Commands((*v.DEV_SERVER, *v.RUN_APP))),
+    Plain("run|start", "app", "it", Commands((*v.DEV_SERVER, *v.RUN_APP), unless=v.NO_DEV_SERVER)),
     Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("deploy", "", "changes|file|it|artifacts|workspace", Commands(v.DEPLOY)),

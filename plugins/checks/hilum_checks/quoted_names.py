@@ -170,6 +170,8 @@ def _is_program(name: str, *, alone: bool, used: bool) -> bool:
 def command_spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return a command and its other spellings, with other program names and option forms."""
     found = [words]
+    if words[0] in v.RUN_BY_NAME:
+        found += [(runner, *words) for runner in ("pnpm", "yarn", "bun")]
     for same in v.SAME:
         for beginning in same:
             for known in list(found):

@@ -96,7 +96,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = _bare_name_pattern().sub(set_apart, text)
     original = " ".join(text.replace("’", "'").lower().split())
     translated = translate(original)
-    parts = _ENDS.split(replace("text", translated))
+    parts = _ENDS.split(_LISTED.sub(r"\1. ", replace("text", translated)))
     sentences = [_read(part, names) for part in parts if part.strip(" .!。！,，;；")]
     if translated == original:
         return sentences
@@ -111,6 +111,14 @@ _MODIFIERS = (".only", ".skip", ".todo", ".unwrap", ".expect")
 _ENDS = re.compile(
     r"[.!?](?:\s+|$)|[。！？；;]\s*|(?<!前)(?<!后)(?<!时)，(?=(?:不准|禁止|严禁|切勿|请勿|绝不))"
     r"|(?<=⟧)，(?=(?:未知|使用|改用|请|应|用|统一用))"
+)
+
+# "Never publish packages: no ⟦0⟧, no ⟦1⟧" forbids both. Other words before the colon may limit them.
+_LISTED = re.compile(
+    r"(?:^|(?<=[.!?;] ))((?:never|do not|don't|no) (?:publish|merge|deploy|release|push|commit|tag|install"
+    r"|delete|rebase|amend)(?:ing|s)?(?: (?:packages|anything|changes|it|code|branches|pull requests|prs"
+    r"|releases|commits|tags))?)(?::|,| [-–—]+) "
+    r"(?=(?:no|never run) ⟦\d+⟧(?:(?:,| or|, or|,? and|;)(?: no| never run)? ⟦\d+⟧)+\s*(?:[.!;]|$))"
 )
 
 

@@ -31,7 +31,7 @@ class Token:
 
 _SCAN = re.compile(
     r"⟦(?P<name>\d+)⟧|(?P<number>\d[\d,]*)\s*(?P<unit>[a-z]+|[\u4e00-\u9fff]+)?"
-    r"|(?P<word>[a-z]+(?:['-][a-z]+)*)|(?P<han>[\u3040-\u9fff]+)|(?P<join>[,，、&/])"
+    r"|(?P<word>[a-zß-öø-ÿ]+(?:['-][a-zß-öø-ÿ]+)*)|(?P<han>[\u3040-\u9fff]+)|(?P<join>[,，、&/])"
     r"|(?P<other>[^\s.\"“”'*_])"
 )
 

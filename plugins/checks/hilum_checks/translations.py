@@ -21,7 +21,44 @@ _LIMITS = (
     r"|apenas|somente|кроме|если|только|когда|при|ausnahmen?"
     r"|excepción|excepciones|exceção|исключени\w+)\b|예외|例外|다만|경우|제외|ただし|場合|以外|のみ|だけ"
 )
+# Names in a German sentence: "`a` und `b`".
+_GERMAN_NAMES = r"(⟦\d+⟧(?:(?:,| und| oder|, oder) ⟦\d+⟧)*)"
+_GERMAN_NEVER = r"(?:niemals|nie|nicht)"
+_GERMAN_SUBJECT = rf"^(?:(?:der|die|das) )?(?:(?:datei(?:en)?|ordner|verzeichnis|befehle?|kommandos?|option) )?{_GERMAN_NAMES}"
+# What must not be done to something, as in "darf nicht gelesen werden".
+_GERMAN_PARTICIPLES = (
+    ("gelesen", "read"),
+    ("(?:ge|ver)ändert|bearbeitet|modifiziert|angefasst|überschrieben", "edit"),
+    ("gelöscht|entfernt", "delete"),
+    ("commit+et|eingecheckt", "commit"),
+    ("ausgeführt|gestartet|aufgerufen", "run"),
+    ("verwendet|benutzt|genutzt", "use"),
+)
 _PHRASES: tuple[tuple[str, str], ...] = (
+    # German: "Führe `a` niemals aus", "`a` darf nicht gelesen werden", "`a` ist verboten".
+    (rf"\bführe? {_GERMAN_NEVER} ([^.;:]*?⟦\d+⟧) aus\b", r"never run \1"),
+    (rf"\bführe? {_GERMAN_NAMES} {_GERMAN_NEVER} aus\b", r"never run \1"),
+    *(
+        (
+            rf"{_GERMAN_SUBJECT} (?:darf|dürfen) {_GERMAN_NEVER} (?:{participle}) werden\b",
+            rf"never {verb} \1",
+        )
+        for participle, verb in _GERMAN_PARTICIPLES
+    ),
+    (
+        rf"{_GERMAN_SUBJECT} (?:ist|sind) (?:streng(?:stens)? )?(?:verboten|untersagt)\b",
+        r"never use \1",
+    ),
+    (
+        r"^(ändere|verändere|bearbeite|lösche|verwende|benutze|nutze|installiere|starte)"
+        rf" {_GERMAN_NAMES} {_GERMAN_NEVER}\b",
+        r"never \1 \2",
+    ),
+    (
+        r"^(ändere|verändere|bearbeite|lösche|verwende|benutze|nutze|installiere|starte)"
+        rf" {_GERMAN_NEVER}\b",
+        r"never \1",
+    ),
     # German, where the verb is at the end: "`dist/` nicht bearbeiten".
     (r"((?:⟦\d+⟧|[\w-]+)(?: (?:⟦\d+⟧|[\w-]+))*) nicht ([a-zäöü]+en)\b", r"never \2 \1"),
     (r"\b(?:niemals|nie)\b", "never"),
@@ -40,7 +77,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
         "edit",
     ),
     (r"\b(?:löschen|lösche)\b", "delete"),
-    (r"\b(?:ausführen|starten)\b", "run"),
+    (r"\b(?:ausführen|starten|starte)\b", "run"),
     (r"\b(?:verwenden?|benutzen?|nutzen?)\b", "use"),
     (r"\b(?:installieren|installiere)\b", "install"),
     (r"\b(?:dateien|datei)\b", "files"),
@@ -191,6 +228,7 @@ def _foreign_pattern() -> re.Pattern[str]:
     return re.compile(
         r"[\u0400-\u04ff\uac00-\ud7a3\u3040-\u30ff]"
         r"|\b(?:niemals|nie|keine?[nrms]?|nicht|nunca|não|jamais|ne pas|sin|ohne|verändere"
+        r"|statt|verboten|untersagt"
         rf"|no {_VERBS}|ni|oder)\b"
     )
 

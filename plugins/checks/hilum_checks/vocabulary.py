@@ -86,7 +86,7 @@ _UNQUOTED = frozenset(
 # Names that are programs only as the first word of a command, or beside other programs.
 _QUOTED = frozenset(
     """
-    act adb ag alembic ansible aws az bash bazelisk biome black buf bundle cat commitlint
+    act adb ag alembic ansible aws az bash bazelisk biome black buf bundle cat changeset commitlint
     composer corepack crontab ctest cypress dart dd deno deptry django-admin dotnet dprint
     dropdb esbuild eza fastlane fd find firebase flutter fly flyctl gem glab go gofumpt
     golangci-lint gradle gradlew hadolint hatch hg husky isort jj just kill lefthook lerna
@@ -135,6 +135,8 @@ MANAGING: dict[str, Phrases] = {
 """The commands with which package managers change the packages of a project."""
 
 # Different spellings of the same command.
+# Programs of npm packages that `pnpm`, `yarn` and `bun` run by their name.
+RUN_BY_NAME = frozenset(("changeset", "lerna", "release-it", "semantic-release"))
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
     phrases("npm install|npm i|npm add"),
@@ -265,6 +267,11 @@ WORKTREE = phrases("git worktree add")
 DEV_SERVER = phrases(
     "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"
     "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
+    "|vite|pnpm vite dev|yarn vite dev|bun vite dev|vinxi dev|remix dev|gatsby develop|vue-cli-service serve|webpack serve"
+    "|webpack-dev-server|react-scripts start|svelte-kit dev|deno task dev|php -S"
+)
+NO_DEV_SERVER = phrases(
+    "vite * build|vite * optimize|vite * preview|vite --version|vite --help|vite -h"
 )
 RUN_APP = phrases(
     "flutter run|cargo run|dotnet run|make run|just run|expo start|npx expo start|npm run start"
