@@ -10,7 +10,7 @@ from itertools import takewhile
 import attrs
 from hilum_guard import UNKNOWN, FileAccess
 
-from hilum_checks import code_reads, code_texts
+from hilum_checks import code_operations, code_reads, code_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -127,7 +127,7 @@ def _find_path_in_text(
         text: The text.
         with_words: Whether the code may use the words of the command as paths.
     """
-    access = _access_of_code(constraint, text)
+    access = _access_of_code(constraint, text, command)
     if access is None:
         return ""
     # Code may resolve a relative path against the working directory or the workspace.
@@ -177,7 +177,7 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             is_new = is_written or facts.runs_new_script(command)
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
-            if is_hidden and _access_of_code(constraint, text):
+            if is_hidden and _access_of_code(constraint, text, command, with_known=False):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
 
@@ -230,15 +230,30 @@ def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool
     return is_new and facts.matcher.match(constraint, created) != ""
 
 
-def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
-    """Return the forbidden action that code may perform on a path that it names."""
+def _access_of_code(
+    constraint: Paths, text: str, command: CommandFacts | None = None, *, with_known: bool = True
+) -> FileAccess | None:
+    """Return the forbidden action that code may perform on a path that it names.
+
+    Args:
+        constraint: The constraint.
+        text: The code.
+        command: The command that runs the code, if its language matters.
+        with_known: Whether an action counts, too, whose path the code states literally.
+    """
     actions = constraint.actions
+    changing = text
+    if command is not None:
+        changing = code_operations.remove_harmless(
+            text, command.effects.program, with_known=not with_known
+        )
+    changing = code_texts.join_literals(changing)
     text = code_texts.join_literals(text)
-    if "delete" in actions and code_texts.may_delete(text):
+    if "delete" in actions and code_texts.may_delete(changing):
         return FileAccess("delete", "")
-    if "move" in actions and code_texts.may_move(text):
+    if "move" in actions and code_texts.may_move(changing):
         return FileAccess("delete", "", moved=True)
-    if {"create", "change"} & actions and code_texts.may_write(text):
+    if {"create", "change"} & actions and code_texts.may_write(changing):
         return FileAccess("write", "", existing="change" in actions)
     if "read" in actions and code_texts.may_read(text):
         return FileAccess("read", "")
