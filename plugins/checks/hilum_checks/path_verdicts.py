@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 import attrs
 from hilum_guard import UNKNOWN, FileAccess
@@ -165,7 +166,9 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         # Code is judged by what it says.
         for access in () if command.texts else command.effects.files:
             # A program may create a file that must only not be edited by hand.
-            if not constraint.by_hand and _may_create(constraint, access, facts):
+            if constraint.by_hand or _is_sub_command(constraint, command, access):
+                continue
+            if _may_create(constraint, access, facts):
                 return f"it may create {access.path[:200]}"
     for command in facts.commands:
         for text in facts.texts_of(command):
@@ -177,6 +180,44 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             if is_hidden and _access_of_code(constraint, text, command, with_known=False):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
+
+
+# Programs whose first words name what they do, and not files.
+_HAS_SUB_COMMANDS = frozenset(
+    """
+    buf bun bundle cargo composer dart deno docker docker-compose dotnet flutter gh git glab gmake go
+    golangci-lint gradle gradlew hatch helm hg just kubectl lerna make mise mix mvn mvnw nox npm nx
+    pdm pip pip3 pipenv pnpm podman poetry pre-commit rake ruff rye swift task terraform terragrunt
+    tofu tox turbo uv yarn
+    """.split()
+)
+_CREATES_NO_FILES = frozenset("black gofmt goimports isort rustfmt".split())
+# Sub-commands whose further words name what they create.
+_CREATING = frozenset("clone create g gen generate init n new scaffold startapp worktree".split())
+_BARE = re.compile(r"[\w:@-]+")
+
+
+def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess) -> bool:
+    """Return whether a word that may be a path is what a known program does: `go vet`, `make a`.
+
+    In a folder that is known only at run time, no plain word of such a program is a new file,
+    unless it has the name of a protected one.
+    """
+    word = access.path
+    if command.effects.program in _CREATES_NO_FILES:
+        return True
+    if command.effects.program not in _HAS_SUB_COMMANDS or (access.kind != "any"):
+        return False
+    if not word.strip("./"):  # `./...`
+        return True
+    parts = {part for pattern in constraint.patterns for part in pattern.split("/")}
+    if not _BARE.fullmatch(word) or word in parts:
+        return False
+    words = command.words[1:]
+    leading = list(takewhile(re.compile(r"\w[\w:-]*").fullmatch, words[:2]))
+    if word in leading[:1] or (word in leading and leading[0] not in _CREATING):
+        return True
+    return access.cwds == (None,) and _CREATING.isdisjoint(words)
 
 
 def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
