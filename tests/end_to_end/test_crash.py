@@ -24,7 +24,7 @@ async def test_a_session_killed_at_event_boundaries_and_at_random_instants_goes_
     and files are the same.
     """
     dice = random.Random(SEED)
-    between = trials(4, 25)
+    between = trials(2, 25)
     instants = trials(2, 10)
     with trio.fail_after(600):
         undisturbed = await crash_session.trial(TURNS)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
 
-from hilum_checks import command_matcher
+from hilum_checks import command_matcher, program_words
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import Commands
@@ -218,6 +218,9 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
         command: The command.
         root: The root of the workspace.
     """
+    # What succeeds in one project may fail in another.
+    if program_words.names_subproject(command.words):
+        return False
     is_meant = command_matcher.match_command(needed, command) == "yes"
     names_part = any(word.startswith("./") for word in command.words)
     if not is_meant and names_part and command.effects.program == "go":

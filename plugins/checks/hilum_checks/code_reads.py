@@ -21,7 +21,7 @@ _ROOTS = frozenset(
     " enumerate plistlib".split()
 )
 # Code with one of these may change what any name means.
-_CHANGES_NAMES = re.compile(
+CHANGES_NAMES = re.compile(
     r"\b(?:exec|eval|compile|setattr|delattr|builtins|globals|locals|vars|importlib|inspect|mock"
     r"|monkeypatch|ctypes|gc|_getframe|settrace|setprofile|audit\w*)\b|__(?!name__|main__|file__)\w+__"
     r"|\.\s*__file__"
@@ -57,7 +57,7 @@ def remove_reads(text: str) -> str:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _remove_from_script(text)
-    if _CHANGES_NAMES.search(text) or _binds_roots(tree):
+    if CHANGES_NAMES.search(text) or binds_roots(tree):
         return text
     paths = list(_Reads(tree).find())
     constants = [
@@ -71,17 +71,17 @@ def remove_reads(text: str) -> str:
     return ast.unparse(tree) if constants else text
 
 
-def _dotted(node: ast.AST) -> str:
+def dotted_name(node: ast.AST) -> str:
     """Return a name such as ``os.path.join``; empty for other expressions."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        before = _dotted(node.value)
+        before = dotted_name(node.value)
         return f"{before}.{node.attr}" if before else ""
     return ""
 
 
-def _binds_roots(tree: ast.Module) -> bool:
+def binds_roots(tree: ast.Module) -> bool:
     """Return whether code gives another meaning to a name that this module relies on."""
     return any(not _ROOTS.isdisjoint(_bound_names(node)) for node in ast.walk(tree))
 
@@ -93,7 +93,7 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
             yield from _imported_names(node, alias)
     elif isinstance(node, ast.Name | ast.Attribute):
         if not isinstance(node.ctx, ast.Load):
-            yield _dotted(node).split(".")[0]
+            yield dotted_name(node).split(".")[0]
     elif isinstance(node, ast.arg):
         yield node.arg
     elif not isinstance(node, ast.alias):
@@ -143,7 +143,7 @@ class _Reads:
 
     def _find_path(self, call: ast.Call) -> ast.expr | None:
         """Return the argument that names a file which a call only reads."""
-        name = _dotted(call.func)
+        name = dotted_name(call.func)
         if name in _OPENERS:
             return call.args[0] if _is_reading(call) and self._is_consumed(call) else None
         if name in _READS_FIRST:
@@ -163,7 +163,7 @@ class _Reads:
         used = [
             node
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
+            if isinstance(node, ast.Attribute) and dotted_name(node) == "sys.path"
         ]
         parents = [self.parents.get(node) for node in used]
         is_added = all(
@@ -196,7 +196,7 @@ class _Reads:
         return (
             isinstance(parent, ast.Call)
             and file in parent.args
-            and _dotted(parent.func) in _CONSUMERS
+            and dotted_name(parent.func) in _CONSUMERS
         )
 
 
@@ -217,14 +217,14 @@ def _makes_path(node: ast.expr) -> bool:
     """Return whether an expression is a new ``Path``."""
     if isinstance(node, ast.BinOp):
         return _makes_path(node.left)
-    return isinstance(node, ast.Call) and _dotted(node.func) in _PATHS
+    return isinstance(node, ast.Call) and dotted_name(node.func) in _PATHS
 
 
 def _is_plain(path: ast.expr) -> bool:
     """Return whether an expression only composes a path, and stores it nowhere."""
     for node in ast.walk(path):
         if isinstance(node, ast.Call):
-            if _dotted(node.func) not in _PATH_PARTS:
+            if dotted_name(node.func) not in _PATH_PARTS:
                 return False
         elif not isinstance(node, _PLAIN):
             return False

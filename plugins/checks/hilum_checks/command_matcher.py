@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_checks import code_texts, git_references, given_options, harmless_options, new_tags
+from hilum_checks import (
+    code_texts,
+    git_references,
+    given_options,
+    harmless_options,
+    new_tags,
+    program_words,
+)
 from hilum_checks import vocabulary as v
 from hilum_checks.git_branches import (
     commits_elsewhere,
@@ -138,6 +145,7 @@ def _does_nothing(constraint: Commands, program: str, words: Words) -> bool:
     """Return whether a command only displays something, and is not itself what is forbidden."""
     if any(pattern[0] == "*" for pattern in constraint.patterns):
         return False
+    words = program_words.spell_cargo(words, toolchain=False)
     if harmless_options.asks_for_help(program, words):
         return True
     trial = harmless_options.find_trial(program, words)
@@ -264,6 +272,10 @@ def _match_pattern(
     """
     front, pattern = _split_front(pattern)
     pattern = _shorten_switch(pattern)
+    if pattern[0] == "cargo":
+        has_toolchain = program_words.names_toolchain(pattern)
+        pattern = program_words.spell_cargo(pattern, toolchain=True)
+        words = program_words.spell_cargo(words, toolchain=has_toolchain)
     in_front = _fit_front(front, given) if front else "yes"
     if not in_front:
         return ""
@@ -272,7 +284,10 @@ def _match_pattern(
 
 
 def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
-    if "/" in pattern[0]:
+    # `./gradlew` downloads and starts `gradle`.
+    if program_words.is_gradle(pattern[0]) and program_words.is_gradle(words[0]):
+        pattern, words = ("gradle", *pattern[1:]), ("gradle", *words[1:])
+    elif "/" in pattern[0]:
         pattern = (pattern[0].removeprefix("./"), *pattern[1:])
     elif is_path:
         return ""
@@ -336,6 +351,9 @@ def _put_goal_first(pattern: Words, words: Words) -> Words:
 
     Such a program runs all goals that its operands name.
     """
+    if pattern[0] == words[0] == "gradle":
+        is_task = len(pattern) == 2 and not _is_option(pattern[1])
+        return program_words.put_task_first(pattern, words) if is_task else words
     if pattern[0] not in _RUNS_GOALS or len(pattern) != 2 or pattern[1] not in words:
         return words
     return (words[0], pattern[1], *(word for word in words[1:] if word != pattern[1]))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, parse_options
+from hilum_guard import UNKNOWN, find_git_top, git_words, parse_options
 
 from hilum_checks import git_folders, git_options
 from hilum_checks.model import Words
@@ -77,9 +77,25 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
         return
     words = git_words(command.words)
     yield from _find_pushed_tags(command, words)
+    if words[1:2] in (("add",), ("stage",)):
+        yield from _find_staged(command, words)
     read = _READERS.get("".join(words[1:2]))
     if read is not None:
         yield from read(words[2:], command.command.stdin)
+
+
+def _find_staged(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
+    """Yield `git add data/a` for `git add a` in the folder `data`, in which other names hold."""
+    folder = git_folders.find_folder(command)
+    top = find_git_top(folder) if UNKNOWN not in folder else None
+    if top is None or os.path.realpath(folder) == os.path.realpath(top):
+        return
+    inner = os.path.relpath(os.path.realpath(folder), os.path.realpath(top))
+    names = [word for word in git_options.list_operands("add", words[2:]) if word]
+    plain = [name for name in names if not name.startswith((":", "/", "~", UNKNOWN))]
+    if plain:
+        paths = [os.path.normpath(os.path.join(inner, name)) for name in plain]
+        yield Equivalent((*words[:2], *paths))
 
 
 def _find_pushed_tags(command: CommandFacts, words: Words) -> Iterator[Equivalent]:

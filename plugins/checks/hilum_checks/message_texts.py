@@ -59,7 +59,9 @@ def read_message_file(command: CommandFacts, path: str, facts: CallFacts) -> str
 
 
 # Sub-commands of Git that write no file of the working tree.
-_KEEPS_FILES = frozenset("add commit push status".split())
+_KEEPS_FILES = frozenset("add commit diff log push status".split())
+# Programs that only show or delete the files that they name.
+_SHOWS_FILES = frozenset("cat head tail wc rm".split())
 
 
 def _read_printed(command: CommandFacts, path: str, facts: CallFacts) -> str | None:
@@ -77,14 +79,16 @@ def _read_printed(command: CommandFacts, path: str, facts: CallFacts) -> str | N
         return None
     # It runs certainly, and before the others.
     rest = text.removeprefix(first.source)
-    if not re.match(rf"\s*>\s*{re.escape(path)}\s*?(?:&&|;|\n)", rest):
+    target = rf">\s*{re.escape(path)}"
+    document = r"<<-?\s*([\"']?)\w+\1"
+    start = rf"\s*(?:{target}|{target}\s*{document}|{document.replace('1', '2')}\s*{target})"
+    if not re.match(rf"{start}[ \t]*?(?:&&|;|\n)", rest.replace("\\\n", " ")):
         return None
-    for each in others:
-        if each.effects.program != "git" or each.command.writes:
-            return None
-        if _KEEPS_FILES.isdisjoint(git_words(each.words)[1:2]):
-            return None
+    if any(_may_write(each, path, facts) for each in others):
+        return None
     program, *words = first.words or ("",)
+    if program == "cat" and not words and "<<" in rest:
+        return first.command.stdin
     # The shell may replace a pattern by the names of files.
     is_plain = bool(words) and not any(re.search(r"[*?\[]", word) for word in words)
     is_plain = is_plain and not any(re.search(r"[\\%]", word) for word in words[1:])
@@ -100,3 +104,40 @@ def _read_printed(command: CommandFacts, path: str, facts: CallFacts) -> str | N
             return None
         form = form.replace("%s", word, 1)
     return form
+
+
+def _may_write(command: CommandFacts, path: str, facts: CallFacts) -> bool:
+    """Return whether a command may write a message file.
+
+    A program that does not name the file writes no other file than those of the project, as far as
+    is known. Code that the call itself contains may do so.
+
+    Args:
+        command: The command.
+        path: The file.
+        facts: The call.
+    """
+    effects = command.effects
+    if command.command.writes or not command.words or UNKNOWN in command.words[0]:
+        return True
+    if effects.program == "git" and not _KEEPS_FILES.isdisjoint(git_words(command.words)[1:2]):
+        return False
+    full = os.path.normpath(os.path.join(command.cwd or "/", path))
+    is_inside = f"{os.path.realpath(full)}/".startswith(f"{facts.matcher.real_root}/")
+    if command.cwd is None or is_inside or effects.program == "git":
+        return True
+    if effects.code or effects.script or effects.code_origin or command.command.wrapper:
+        return True
+    name = os.path.basename(path)
+    folder = os.path.dirname(full)
+    if effects.program in _SHOWS_FILES:
+        return False
+    # In its folder, the file may be one of those that an archive contains.
+    if f"{folder}/".startswith(f"{command.cwd.rstrip('/')}/"):
+        return True
+    for word in command.words[1:]:
+        value = word.rpartition("=")[2]
+        names_folder = f"{folder}/".startswith(f"{os.path.normpath(value)}/") and "/" in value
+        if name in word or names_folder or re.search(rf"[*?\[\\{UNKNOWN}]", word):
+            return True
+    return False

@@ -270,7 +270,7 @@ class _Match:
         # A folder may contain thousands of names. Searching their combined text rules out most
         # patterns.
         is_likely = any(literal in contents.text for literal in self._literals)
-        if is_likely and self._means_any(contents.forms):
+        if is_likely and self._means_any(self._without_left_out(contents.forms)):
             return "yes"
         return "" if contents.is_complete else "maybe"
 
@@ -294,9 +294,24 @@ class _Match:
                 continue
             shown = self.view.display(folder)
             inner = [form for form in tracked.forms if self._is_below(form, shown)]
+            inner = self._without_left_out(inner)
             if any(self._is_likely(form, self._literals) and self._means(form) for form in inner):
                 return "maybe"
         return ""
+
+    def _without_left_out(self, forms: list[str]) -> list[str]:
+        """Return the displayed paths that the access does not leave out."""
+        if not self.access.left_out:
+            return forms
+        patterns = [end for path in self.access.left_out for end in (path, f"{path}/*")]
+        return [
+            form
+            for form in forms
+            if not any(
+                fnmatchcase(os.path.join(self.view.real_root, form), pattern)
+                for pattern in patterns
+            )
+        ]
 
     def _is_below(self, form: str, shown: str) -> bool:
         """Return whether a displayed path is a folder's, or below the folder."""

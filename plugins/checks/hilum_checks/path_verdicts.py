@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 import attrs
 from hilum_guard import UNKNOWN, FileAccess
 
-from hilum_checks import code_reads, code_texts
+from hilum_checks import code_operations, code_reads, code_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -126,7 +127,7 @@ def _find_path_in_text(
         text: The text.
         with_words: Whether the code may use the words of the command as paths.
     """
-    access = _access_of_code(constraint, text)
+    access = _access_of_code(constraint, text, command)
     if access is None:
         return ""
     # Code may resolve a relative path against the working directory or the workspace.
@@ -165,7 +166,9 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         # Code is judged by what it says.
         for access in () if command.texts else command.effects.files:
             # A program may create a file that must only not be edited by hand.
-            if not constraint.by_hand and _may_create(constraint, access, facts):
+            if constraint.by_hand or _is_sub_command(constraint, command, access):
+                continue
+            if _may_create(constraint, access, facts):
                 return f"it may create {access.path[:200]}"
     for command in facts.commands:
         for text in facts.texts_of(command):
@@ -174,9 +177,47 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             is_new = is_written or facts.runs_new_script(command)
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
-            if is_hidden and _access_of_code(constraint, text):
+            if is_hidden and _access_of_code(constraint, text, command, with_known=False):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
+
+
+# Programs whose first words name what they do, and not files.
+_HAS_SUB_COMMANDS = frozenset(
+    """
+    buf bun bundle cargo composer dart deno docker docker-compose dotnet flutter gh git glab gmake go
+    golangci-lint gradle gradlew hatch helm hg just kubectl lerna make mise mix mvn mvnw nox npm nx
+    pdm pip pip3 pipenv pnpm podman poetry pre-commit rake ruff rye swift task terraform terragrunt
+    tofu tox turbo uv yarn
+    """.split()
+)
+_CREATES_NO_FILES = frozenset("black gofmt goimports isort rustfmt".split())
+# Sub-commands whose further words name what they create.
+_CREATING = frozenset("clone create g gen generate init n new scaffold startapp worktree".split())
+_BARE = re.compile(r"[\w:@-]+")
+
+
+def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess) -> bool:
+    """Return whether a word that may be a path is what a known program does: `go vet`, `make a`.
+
+    In a folder that is known only at run time, no plain word of such a program is a new file,
+    unless it has the name of a protected one.
+    """
+    word = access.path
+    if command.effects.program in _CREATES_NO_FILES:
+        return True
+    if command.effects.program not in _HAS_SUB_COMMANDS or (access.kind != "any"):
+        return False
+    if not word.strip("./"):  # `./...`
+        return True
+    parts = {part for pattern in constraint.patterns for part in pattern.split("/")}
+    if not _BARE.fullmatch(word) or word in parts:
+        return False
+    words = command.words[1:]
+    leading = list(takewhile(re.compile(r"\w[\w:-]*").fullmatch, words[:2]))
+    if word in leading[:1] or (word in leading and leading[0] not in _CREATING):
+        return True
+    return access.cwds == (None,) and _CREATING.isdisjoint(words)
 
 
 def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
@@ -189,15 +230,30 @@ def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool
     return is_new and facts.matcher.match(constraint, created) != ""
 
 
-def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
-    """Return the forbidden action that code may perform on a path that it names."""
+def _access_of_code(
+    constraint: Paths, text: str, command: CommandFacts | None = None, *, with_known: bool = True
+) -> FileAccess | None:
+    """Return the forbidden action that code may perform on a path that it names.
+
+    Args:
+        constraint: The constraint.
+        text: The code.
+        command: The command that runs the code, if its language matters.
+        with_known: Whether an action counts, too, whose path the code states literally.
+    """
     actions = constraint.actions
+    changing = text
+    if command is not None:
+        changing = code_operations.remove_harmless(
+            text, command.effects.program, with_known=not with_known
+        )
+    changing = code_texts.join_literals(changing)
     text = code_texts.join_literals(text)
-    if "delete" in actions and code_texts.may_delete(text):
+    if "delete" in actions and code_texts.may_delete(changing):
         return FileAccess("delete", "")
-    if "move" in actions and code_texts.may_move(text):
+    if "move" in actions and code_texts.may_move(changing):
         return FileAccess("delete", "", moved=True)
-    if {"create", "change"} & actions and code_texts.may_write(text):
+    if {"create", "change"} & actions and code_texts.may_write(changing):
         return FileAccess("write", "", existing="change" in actions)
     if "read" in actions and code_texts.may_read(text):
         return FileAccess("read", "")

@@ -52,8 +52,8 @@ _ENDING_WORDS = _ENDS | frozenset(
     """.split()
 )
 _DEADLINES: dict[str, v.Phrases] = {
-    "review": v.PULL_REQUEST,
-    "reviews": v.PULL_REQUEST,
+    "review": (*v.PULL_REQUEST, *v.READY_PULL_REQUEST),
+    "reviews": (*v.PULL_REQUEST, *v.READY_PULL_REQUEST),
     "submission": v.PULL_REQUEST,
     "submitting": (*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST),
     "commit": v.GIT_COMMIT,
@@ -215,6 +215,9 @@ def _read_deadline(tokens: Sequence[Token], scope: Scope) -> Commands | None:
         # "Before submitting changes": whatever comes first.
         if nouns <= {"changes", "file", "it", "workspace"}:
             return Commands(_DEADLINES["submitting"])
+    # "Before marking a PR as ready": a draft becomes one, which opens nothing.
+    if any(token.text.startswith("marking pr") for token in words):
+        return Commands((*v.PULL_REQUEST, *v.READY_PULL_REQUEST)) if len(words) == 1 else None
     found = read_actions(tokens, "deny", scope)
     if len(found) != 1 or not isinstance(found[0], Commands) or found[0].branches:
         return None

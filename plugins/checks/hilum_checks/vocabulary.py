@@ -243,9 +243,8 @@ REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
 OPEN_PULL_REQUEST = phrases("gh pr create|gh pr new")
 OPEN_MERGE_REQUEST = phrases("glab mr create|glab mr new")
-PULL_REQUEST = phrases(
-    "gh pr create|gh pr ready|glab mr create|hub pull-request|gh pr new|glab mr new"
-)
+PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request|gh pr new|glab mr new")
+READY_PULL_REQUEST = phrases("gh pr ready|glab mr update --ready")
 ISSUE = phrases("gh issue create|glab issue create|gh issue new|glab issue new")
 CLOSE_ISSUE = phrases("gh issue close|glab issue close")
 CLOSE_PULL_REQUEST = phrases("gh pr close|glab mr close")

@@ -12,7 +12,9 @@ from hilum_guard import UNKNOWN, FileAccess
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_remarks import blank_remarks
+from hilum_checks.code_operations import remove_harmless
 from hilum_checks.code_texts import find_paths, may_write, read_text
+from hilum_checks.command_facts import CommandFacts
 from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches
@@ -62,9 +64,23 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
             for path in command.words[1:]:
                 yield FileAccess("write", path, cwds=(command.cwd,))
         for text in command.texts:
-            if may_write(text):
-                for path in (*find_paths(text), *command.words[1:]):
-                    yield FileAccess("write", path, cwds=(command.cwd,))
+            if may_write(remove_harmless(text, command.effects.program)):
+                words = (each for each in command.words[1:] if not _is_code(each, command))
+                for path in (*find_paths(text), *words):
+                    if not _is_called(path, text):
+                        yield FileAccess("write", path, cwds=(command.cwd,))
+
+
+def _is_code(word: str, command: CommandFacts) -> bool:
+    """Return whether a word is the code that a command runs, or the option before it."""
+    return word in command.effects.code or re.fullmatch(r"-\w", word) is not None
+
+
+def _is_called(name: str, text: str) -> bool:
+    """Return whether a word in code is only the name of a function, and no path."""
+    if not name.isidentifier() or re.search(rf"""['"`/]{name}\b|\b{name}['"`/]""", text):
+        return False
+    return re.search(rf"\b{name}\s*\(", text) is not None
 
 
 # Programs that decode text.

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import msgspec
 import trio
 from hilum import (
@@ -70,6 +71,8 @@ MAX_PROBLEMS_SHOWN = 10
 MAX_PROBLEMS_LOGGED = 200
 # Seconds after which a session that begins with a prompt has sent its first request.
 _REQUEST_SECONDS = 1.0
+# How long a closing session removes what killed sessions left; the next one removes the rest.
+_SWEEP_SECONDS = 1.0
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -269,8 +272,8 @@ class Guard:
             request = self._make_request(tool, arguments, once_only=once_only)
             # One function does everything that reads the disk. It can be abandoned, because the
             # kernel treats a gate that takes too long as broken.
-            judged = await self.sandbox.turns.run(
-                partial(call_judge.judge, request), abandon_on_cancel=True
+            judged, enforced = await self.sandbox.turns.run(
+                partial(_judge_call, request, self.sandbox), abandon_on_cancel=True
             )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
@@ -282,7 +285,7 @@ class Guard:
             folder = str(judged.call.folder or self._session.workspace.root)
             self._used_secrets[key] = UsedSecrets(command, folder, judged.secrets)
         if key is not None and judged.call is not None and judged.call.facts.command is not None:
-            self._note_judged(key, request.enforced)
+            self._note_judged(key, enforced)
         verdict = judged.verdict
         if judged.effects:
             verdict = msgspec.structs.replace(
@@ -321,7 +324,8 @@ class Guard:
             once_only=once_only,
             kind=self._session.kind,
             agents=tuple(self._settings.denials_from),
-            enforced=self.sandbox.known,
+            # What is enforced is read in the thread.
+            enforced=None,
             offline=self._settings.network == "none",
             find_temporary_folder=self.find_temporary_folder,
             run_unsandboxed=self._settings.unsandboxed == "run",
@@ -679,6 +683,14 @@ class Guard:
         return self.sandbox.build_prompt_layer()
 
 
+def _judge_call(
+    request: call_judge.JudgeRequest, box: session_sandbox.Sandbox
+) -> tuple[call_judge.Judgement, Enforcement | None]:
+    """Judge a call by what the sandbox enforces, and return this, too. Blocks."""
+    enforced = box.known
+    return call_judge.judge(attrs.evolve(request, enforced=enforced)), enforced
+
+
 def _read_tests(root: str, find_temporary_folder: Callable[[], str]) -> None:
     from hilum_guard.commands.loaded_files import find_loaded  # with the first call
 
@@ -691,8 +703,8 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
     """Prepare for the session's commands, and remove what killed sessions left, in threads.
 
     If a prompt follows at once, its request goes first: it would take 10 ms longer.
-    The removal may take a long time, so a closing session abandons it; the next session removes the
-    rest.
+    The removal may take a long time, so a closing session soon abandons it; the next session removes
+    the rest.
     """
     if session.kernel.expects_prompt:
         # The request is sent within milliseconds of this event.
@@ -726,4 +738,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             yield guard
             guard.workspace_guard.stop()
             nursery.cancel_scope.cancel()
+        # What a killed session left is removed even if this one was too short for it.
+        with trio.move_on_after(_SWEEP_SECONDS), suppress(OSError):
+            await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
         await guard.approvals.finish()

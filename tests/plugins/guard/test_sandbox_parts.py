@@ -291,7 +291,12 @@ async def test_a_bubblewrap_that_is_replaced_during_a_session(
 ) -> None:
     """It is tried before the next command, and again when it is whole."""
     async with open_bench(
-        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", answers=["done"]
+        hilum_guard,
+        hilum_shell,
+        folder=tmp_path,
+        approve="auto",
+        answers=["done"],
+        kind="headless",
     ) as b:
         outside = tmp_path / "outside"
         box = b.session.plugin(Guard).sandbox
@@ -299,7 +304,9 @@ async def test_a_bubblewrap_that_is_replaced_during_a_session(
         assert box.known is not None
         assert box.known.by == "bubblewrap"
         replace_bubblewrap(program, RUNS_WITHOUT_SANDBOX)
-        await b.call("run_terminal_cmd", command=f"echo x > {outside}")
+        result = await b.call("run_terminal_cmd", command=f"echo x > {outside}")
+        # What is left needs the approval of a user who is not there.
+        assert result.code == "E_DENIED"
         assert box.known.by != "bubblewrap"
         assert not outside.exists()
         restore_bubblewrap(program)

@@ -410,9 +410,11 @@ async def test_only_a_question_that_was_read_is_answered(autojump_clock, tmp_pat
     """The user also answers questions; the checks are in ``History.take_decision``."""
     answers = 0
     confirmed = 0
-    for seed in range(trials(50, 1_000)):
+    count = trials(50, 1_000)
+    for seed in range(count):
         history = await play(seed, tmp_path, decides=True)
         answers += sum(isinstance(each, Answer) for each in history.decisions)
         confirmed += len(history.confirmed)
-    assert answers > 10
-    assert confirmed > 10
+    # Otherwise the test would prove little.
+    assert answers > count / 25
+    assert confirmed > count / 25

@@ -79,6 +79,17 @@ _IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-?place")
 _ANY_OPTIONS = options.Syntax()
 _CHCON_LABELS = "-u -r -t -l --user --role --type --range".split()
 _NAMING_TESTS = frozenset("-name -iname -path -ipath -wholename".split())
+# The options with which programs leave out files.
+_EXCLUDING = {
+    **dict.fromkeys("tar gtar bsdtar mypy".split(), frozenset(("--exclude",))),
+    **dict.fromkeys(("ruff", "flake8"), frozenset(("--exclude", "--extend-exclude"))),
+    "black": frozenset(("--exclude", "--extend-exclude", "--force-exclude")),
+    "bandit": frozenset(("-x", "--exclude")),
+    "eslint": frozenset(("--ignore-pattern",)),
+    "isort": frozenset("-s --skip --sg --skip-glob --extend-skip --extend-skip-glob".split()),
+    "pytest": frozenset(("--ignore", "--ignore-glob", "--deselect")),
+    "zip": frozenset(("-x", "--exclude")),
+}
 _CHANGES = frozenset(("write", "delete", "link"))
 _PATCH_INPUT = options.valued_only(frozenset("-p -F -V -B -Y -z -g -d -D -i -o -r --input".split()))
 
@@ -142,6 +153,8 @@ def _read_program(call: Invocation, command: SimpleCommand) -> None:
 
 def _read_by_table(call: Invocation) -> None:
     syntax = options.SYNTAX.get(call.name, _ANY_OPTIONS)
+    if call.name == "rsync":
+        syntax = program_files.TABLE["rsync"].syntax
     parsed = options.parse(call.words, syntax)
     if parsed.unknown and not _is_mode(call):
         # An unknown option may take the next word as its value or read a file, so it is uncertain
@@ -156,7 +169,20 @@ def _read_by_table(call: Invocation) -> None:
     elif call.name in _READERS:
         _read_contents(call, parsed)
     else:
-        call.mention(call.words)
+        call.mention(_without_left_out(call))
+
+
+def _without_left_out(call: Invocation) -> list[str]:
+    """Return a program's words without those that only name files to leave out."""
+    excluding = _EXCLUDING.get(call.name, frozenset())
+    words: list[str] = []
+    before = ""
+    for word in call.words:
+        is_value = before in excluding and not word.startswith("-")
+        if not is_value and word.partition("=")[0] not in excluding:
+            words.append(word)
+        before = word
+    return words
 
 
 def _read_option_files(call: Invocation, parsed: Parsed, reads: frozenset[str]) -> None:

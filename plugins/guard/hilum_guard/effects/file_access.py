@@ -31,6 +31,8 @@ class FileAccess:
             path.
         compared: The two revisions between which the accessed files differ, of which an empty one is
             the index; empty if all files are accessed.
+        left_out: Absolute patterns of paths below the path that the command leaves out; as in Git's
+            pathspecs, `*` also matches slashes.
         existing: Whether the command changes the file only if it exists.
         generated: Whether a program generates the content, so that the content is not part of the
             call.
@@ -46,6 +48,7 @@ class FileAccess:
     certain: bool = True
     stored: bool = False
     compared: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     existing: bool = False
     generated: bool = False
     if_folder: bool = False

@@ -197,12 +197,27 @@ def _read_stored(git: _Git, *, is_here: bool) -> None:
     call = git.call
     cwds = call.cwds
     tops = tuple(_find_top(cwd) if is_here else None for cwd in _enter_git_folder(git))
+    left_out_here = _find_left_out(git)
     for shown in git_objects.find_shown_contents(git.verb, git.rest, call.exists):
         call.cwds = tops if shown.top else cwds
         path = shown.path or "."
         deep: Depth = "some" if shown.deep else ""
-        call.add(FileAccess("read", path, deep, certain=shown.certain, stored=True))
+        left_out = left_out_here if deep else ()
+        access = FileAccess("read", path, deep, certain=shown.certain, stored=True)
+        call.add(attrs.evolve(access, left_out=left_out))
     call.cwds = cwds
+
+
+def _find_left_out(git: _Git) -> tuple[str, ...]:
+    """Return absolute patterns of the files that pathspecs such as `:!docs/x.md` leave out."""
+    folder = git.call.cwds[0]
+    if len(git.call.cwds) != 1 or folder is None:
+        return ()
+    found = []
+    for path, is_top in git_objects.find_left_out(git.rest):
+        base = _find_top(folder) if is_top else folder
+        found.append(os.path.normpath(os.path.join(os.path.realpath(base or "/"), path)))
+    return tuple(found)
 
 
 def _enter_git_folder(git: _Git) -> tuple[str | None, ...]:
@@ -275,9 +290,12 @@ def _read_restore(git: _Git) -> bool:
     if paths:
         # Restoring from another revision may change every file; restoring from the index changes
         # only edited files.
+        left_out = _find_left_out(git)
         for path in paths:
+            if git_objects.read_left_out(path) is not None:
+                continue
             depth: Depth = "all" if takes_revision else "some"
-            git.call.access("write", path, deep=depth, generated=True)
+            git.call.access("write", path, deep=depth, generated=True, left_out=left_out)
         return True
     # Without `--`, the first word may be a revision or a path.
     for number, path in enumerate(git.operands):

@@ -298,6 +298,39 @@ def _read_pathspec(word: str) -> list[Shown]:
     return [Shown(folder or start, top=top, certain=False), Shown(word, top=top, certain=False)]
 
 
+_LEFT_OUT = re.compile(r":(?:(/?)[!^](/?):?|\((?:(top),)?exclude(?:,(top))?\))(?![(!^:])(.+)")
+
+
+def read_left_out(word: str) -> tuple[str, bool] | None:
+    """Return the path in a pathspec such as `:!docs/x.md`, and whether the top is its folder.
+
+    Args:
+        word: The pathspec.
+
+    Returns:
+        The path, or ``None`` if the pathspec does not leave out files, or cannot be read.
+    """
+    match = _LEFT_OUT.fullmatch(word)
+    if match is None or UNKNOWN in word or "\\" in word:
+        return None
+    return match[5], any(match.group(1, 2, 3, 4))
+
+
+def find_left_out(rest: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the paths that pathspecs leave out, each with whether the top is its folder.
+
+    Args:
+        rest: The words after the sub-command.
+    """
+    end = list(rest).index("--") if "--" in rest else len(rest)
+    for at, word in enumerate(rest):
+        # A word after an option may be its value.
+        is_operand = at > end or at == 0 or not rest[at - 1].startswith("-")
+        found = read_left_out(word) if is_operand else None
+        if found is not None:
+            yield found
+
+
 def _find_message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
     """Yield the files used as commit messages, which `git log` then shows: `git commit -F FILE`."""
     if verb not in _WITH_MESSAGE:

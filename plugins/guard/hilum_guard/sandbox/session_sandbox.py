@@ -184,7 +184,7 @@ class Sandbox:
         """What is enforced for this session's commands, or None if not determined yet.
 
         Also None if bubblewrap was replaced: a command must not be judged by what the old one
-        enforced.
+        enforced. Blocks.
         """
         return None if self._is_outdated() else self._enforced
 
