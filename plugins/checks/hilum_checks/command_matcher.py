@@ -285,8 +285,9 @@ def _match_pattern(
 
 def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
     # `./gradlew` downloads and starts `gradle`.
-    if program_words.is_gradle(pattern[0]) and program_words.is_gradle(words[0]):
-        pattern, words = ("gradle", *pattern[1:]), ("gradle", *words[1:])
+    tool = program_words.find_build_tool(pattern[0])
+    if tool and tool == program_words.find_build_tool(words[0]):
+        pattern, words = (tool, *pattern[1:]), (tool, *words[1:])
     elif "/" in pattern[0]:
         pattern = (pattern[0].removeprefix("./"), *pattern[1:])
     elif is_path:
@@ -351,7 +352,7 @@ def _put_goal_first(pattern: Words, words: Words) -> Words:
 
     Such a program runs all goals that its operands name.
     """
-    if pattern[0] == words[0] == "gradle":
+    if pattern[0] == words[0] and program_words.find_build_tool(pattern[0]):
         is_task = len(pattern) == 2 and not _is_option(pattern[1])
         return program_words.put_task_first(pattern, words) if is_task else words
     if pattern[0] not in _RUNS_GOALS or len(pattern) != 2 or pattern[1] not in words:

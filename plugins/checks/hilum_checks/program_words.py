@@ -1,4 +1,4 @@
-"""Spell commands of Cargo and Gradle as rules spell them: without aliases, and one task first."""
+"""Spell commands of Cargo, Gradle and Maven as rules do: without aliases, and one task first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ _CARGO_ALIASES = {
     "t": "test",
 }
 _CARGO_VALUED = frozenset("--color --config -C -Z".split())
-_GRADLE = frozenset(("gradle", "gradlew", "gradlew.bat"))
+# Programs that run all the tasks that their operands name, and the scripts that start them.
+_BUILD_TOOLS = {
+    "gradle": "gradle",
+    "gradlew": "gradle",
+    "gradlew.bat": "gradle",
+    "mvn": "mvn",
+    "mvnw": "mvn",
+    "mvnw.cmd": "mvn",
+}
 _GRADLE_OPTIONS = make_option_syntax(
     flags="adhimnqsStuvVw?",
     valued="bcDFgIMpPx",
@@ -29,6 +37,18 @@ _GRADLE_OPTIONS = make_option_syntax(
         " project-cache-dir= project-dir= project-prop= quiet refresh-dependencies refresh-keys"
         " rerun-tasks scan settings-file= stacktrace status stop system-prop= task= tests= update-locks="
         " warn warning-mode= watch-fs write-locks write-verification-metadata="
+    ),
+)
+
+# In `-pl`, `-gs`, `-gt` and `-rf`, the last letter is an option that takes a value, too.
+_MAVEN_OPTIONS = make_option_syntax(
+    flags="aBcCdegmnNopqrUuvVX",
+    valued="bDflPstT",
+    long_options=(
+        "activate-profiles= also-make also-make-dependents batch-mode builder= color= define="
+        " fail-at-end fail-fast fail-never file= global-settings= global-toolchains= log-file="
+        " no-transfer-progress non-recursive offline projects= quiet resume resume-from= settings="
+        " threads= toolchains= update-snapshots"
     ),
 )
 
@@ -60,44 +80,48 @@ def names_toolchain(words: Words) -> bool:
     return words[:1] == ("cargo",) and len(words) > 1 and words[1].startswith("+")
 
 
-def is_gradle(program: str) -> bool:
-    """Return whether a program, which a path may name, is Gradle."""
-    return program.rpartition("/")[2] in _GRADLE
+def find_build_tool(program: str) -> str:
+    """Return the build tool that a program, which a path may name, is or starts; empty if none.
+
+    Args:
+        program: The program: `./gradlew`.
+    """
+    return _BUILD_TOOLS.get(program.rpartition("/")[2], "")
 
 
 def names_subproject(words: Words) -> bool:
     """Return whether Gradle runs a task of one project only: `gradlew :lib:check`."""
-    if not words or not is_gradle(words[0]):
+    if not words or find_build_tool(words[0]) != "gradle":
         return False
-    return any(
-        ":" in task.strip(":") for task in parse_options(words[1:], _GRADLE_OPTIONS).operands
-    )
+    tasks = parse_options(words[1:], _GRADLE_OPTIONS).operands
+    return any(":" in task.strip(":") for task in tasks)
 
 
 def put_task_first(pattern: Words, words: Words) -> Words:
-    """Return `gradlew clean :lib:publish` as `gradlew publish clean` for `gradlew publish`.
+    """Return `gradle clean :lib:publish` as `gradle publish clean` for `gradle publish`.
 
-    Gradle runs all the tasks that its operands name, and `publish` runs in every project. What
-    `-x` names does not run.
+    Gradle and Maven run all the tasks that their operands name, and Gradle runs `publish` in every
+    project. What `-x` names does not run.
 
     Args:
-        pattern: The words of a rule: Gradle and one task.
-        words: The program and its arguments.
+        pattern: The words of a rule: the build tool and one task.
+        words: The build tool and its arguments.
     """
     wanted = pattern[1]
-    parsed = parse_options(words[1:], _GRADLE_OPTIONS)
+    syntax = _GRADLE_OPTIONS if words[0] == "gradle" else _MAVEN_OPTIONS
+    parsed = parse_options(words[1:], syntax)
     tasks = list(parsed.operands)
-    found = [task for task in tasks if _is_task(task, wanted)]
+    found = [task for task in tasks if _is_task(task, wanted, is_gradle=words[0] == "gradle")]
     others = [task for task in tasks if task not in found]
-    given = [part for option in parsed.options for part in option if part and part.startswith("-")]
+    given = [part for option in parsed.options for part in option if part.startswith("-")]
     first = (wanted,) if found else ()
     return (words[0], *first, *others, *given)
 
 
-def _is_task(task: str, wanted: str) -> bool:
+def _is_task(task: str, wanted: str, *, is_gradle: bool) -> bool:
     """Return whether a task is the one that a rule names, in any project if it names none."""
-    if UNKNOWN in task:
-        return False
+    if UNKNOWN in task or not is_gradle:
+        return task == wanted
     if ":" in wanted.strip(":"):
         return task.strip(":") == wanted.strip(":")
     return task.rpartition(":")[2] == wanted.strip(":")

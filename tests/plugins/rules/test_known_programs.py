@@ -57,6 +57,7 @@ STYLE = "Use conventional commits."
 DATA = "Never commit files from `data/` or `models/`."
 OPENING = "`cargo clippy` must pass before opening a pull request."
 GRADLE = "Do not run `./gradlew publish`."
+MAVEN = "Never run `mvn deploy`."
 TESTED = "Always pass `--workspace` to `cargo test`."
 
 
@@ -113,6 +114,9 @@ TESTED = "Always pass `--workspace` to `cargo test`."
         (GRADLE, "./gradlew help --task publish"),
         (GRADLE, "./gradlew test --tests publish"),
         ("Do not run `./gradlew :lib:publish`.", "./gradlew :app:publish"),
+        (MAVEN, "mvn clean verify"),
+        (MAVEN, "mvn -pl deploy verify"),
+        (MAVEN, "./mvnw verify -P deploy -am"),
     ],
 )
 def test_what_keeps_a_rule_is_allowed(sentence: str, command: str, root: Path) -> None:
@@ -181,6 +185,10 @@ def test_what_keeps_a_rule_is_allowed(sentence: str, command: str, root: Path) -
         (GRADLE, "./gradlew -p lib publish"),
         (GRADLE, "gradle publish"),
         ("Do not run `./gradlew :lib:publish`.", "./gradlew :lib:publish"),
+        (MAVEN, "mvn clean deploy"),
+        (MAVEN, "mvn -q -ntp -pl lib -am clean deploy -DskipTests"),
+        (MAVEN, "./mvnw clean deploy"),
+        ("Never run `./mvnw deploy`.", "mvn clean deploy"),
     ],
 )
 def test_what_breaks_a_rule_is_refused(sentence: str, command: str, root: Path) -> None:
