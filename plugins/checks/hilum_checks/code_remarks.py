@@ -37,6 +37,8 @@ def _token_pattern(language: str) -> re.Pattern[str] | None:
         comments.append(r"<!--.*?(?:-->|\Z)")
     if language in _STARS:
         comments.append(r"/\*.*?(?:\*/|\Z)")
+        # A line of a comment whose beginning is not in the text.
+        comments.append(r"(?m:^)[ \t]+\*[ \t][^\n]*")
     if language in _SLASHES:
         # `https://…` is no comment.
         comments.append(r"(?<!:)//[^\n]*")

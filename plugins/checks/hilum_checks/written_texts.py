@@ -11,8 +11,8 @@ from hilum_guard import UNKNOWN, FileAccess
 
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
-from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.code_operations import remove_harmless
+from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.command_words import list_outputs, list_texts
