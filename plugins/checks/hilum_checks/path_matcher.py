@@ -436,6 +436,22 @@ class _Match:
             guessed = attrs.evolve(self.access, path=guess, cwds=(cwd,))
             if _may_be(last, name) and self._match_other(guessed):
                 return "maybe"
+        return self._match_unknown_below(folder, last, cwd)
+
+    def _match_unknown_below(self, folder: str, last: str, cwd: str | None) -> Fit:
+        """Return whether a file deeper in a folder is covered, which a listing may print."""
+        if not folder.strip("/") or not last.startswith(UNKNOWN) or self.constraint.outside:
+            return ""
+        paths, _ = self.view.expand(folder, cwd)
+        for path in paths:
+            contents = self.view.list_contents(resolve_links(path), path, copied=False)
+            if not contents.is_complete:
+                return "maybe"
+            if not any(literal in contents.text for literal in self._literals):
+                continue
+            ending = fold(last.rpartition(UNKNOWN)[2])
+            if self._means_any(form for form in contents.forms if fold(form).endswith(ending)):
+                return "maybe"
         return ""
 
     def _may_be_named(self, last: str, pattern: str) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands import git_aliases
+from hilum_guard.commands.listing_commands import find_equivalent
 from hilum_guard.commands.path_checks import matches_any_name
 from hilum_guard.commands.shell_commands import FindAction, ShellState
 from hilum_guard.commands.shell_words import UNKNOWN, Word
@@ -291,12 +292,18 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
         commands: The commands in this stage.
         before: The `find` that produced the paths printed by the previous stage.
     """
-    if len(commands) != 1 or not commands[0].words or commands[0].redirects:
+    if len(commands) != 1 or not commands[0].words:
         return None
     command = commands[0]
+    # `2>/dev/null` leaves the list as it is, and `>/dev/null` leaves nothing of it.
+    if any((each.operator, each.target.value) != (">", "/dev/null") for each in command.redirects):
+        return None
     name = get_program_name(command.words[0])
     if name in {"find", "gfind"}:
         return FindAction(command.words)
+    equivalent = find_equivalent(command)
+    if equivalent is not None:
+        return FindAction(equivalent, at=-1)
     if before is not None and name in _COPYING:
         return before
     if before is None or name not in _FILTERS:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands import command_runners, indirect_commands
+from hilum_guard.commands.listing_commands import list_below
 from hilum_guard.commands.predicted_output import predict_output
 from hilum_guard.commands.shell_words import (
     MAX_FIELDS,
@@ -396,6 +397,10 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
     for value in values:
         if re.fullmatch(r"\w+", value):
             variables[value] = (UNKNOWN,)
+    listed = reader.state.listed
+    if command.stdin is None and values and listed is not None:
+        paths = list_below(listed.words) or [UNKNOWN]
+        variables[values[-1]] = tuple(encode_value(Word(path, plain=False)) for path in paths)
     if not command.stdin or not values:
         return ""
     lines = command.stdin.rstrip("\n").split("\n")

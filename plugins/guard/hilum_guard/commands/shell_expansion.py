@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hilum_guard.commands import shell_words
+from hilum_guard.commands.listing_commands import list_below
 from hilum_guard.commands.shell_commands import FindAction, ShellState
 from hilum_guard.commands.shell_words import EXPANSION_STARTS, UNKNOWN, Unreadable, Word
 
@@ -244,12 +245,17 @@ class Expander(ABC):
             # Bash numbers these descriptors downwards from 63. A shell that reads this path
             # receives the command's output.
             path = f"/dev/fd/{63 - len(self.piped_texts)}"
+            # Another substitution may have had the same path.
+            self.piped_lists.pop(path, None)
+            if text.startswith("<") and listed is not None:
+                self.piped_lists[path] = listed
             if text.startswith("<") and output is not None:
                 self.piped_texts[path] = output
-                if listed is not None:
-                    self.piped_lists[path] = listed
             return shell_words.mark(path)
-        if output is None:
+        paths = list_below(listed.words) if output is None and listed is not None else None
+        if paths is not None:
+            output = "\n".join(map(shell_words.encode_source, paths))
+        elif output is None:
             output = UNKNOWN
         else:
             output = shell_words.encode_output(output.rstrip("\n"), listed is not None)
