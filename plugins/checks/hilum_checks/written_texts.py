@@ -160,8 +160,13 @@ def _show_added(constraint: Content, facts: CallFacts, access: FileAccess) -> st
     """Return the forbidden text that a call adds, for a message."""
     if limits_lines(constraint):
         return "too many lines"
-    for old, new in _replacements(facts, access):
-        found = find_match(constraint.expression, new, old)
+    if facts.command_texts:
+        changes = [("", "\n".join(list_texts(facts.commands)))]
+    else:
+        changes = [*_replacements(facts, access, whole=bool(constraint.ignored))]
+    for old, new in changes:
+        code = blank_remarks(new, access.path, constraint.ignored)
+        found = find_match(constraint.expression, code, old)
         # A key must not be repeated in a message.
         if found and not _KEY.search(found):
             return f"“{found}”"
