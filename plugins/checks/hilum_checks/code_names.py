@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable
 
@@ -37,11 +38,26 @@ SCRIPTS = (
 )
 # Texts about code may name what code must not contain.
 TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+DEFAULT_EXPORT = (
+    r"^\s*export\s+default\b"
+    # `export { a as default }`, and not `export { default as a } from "b"`.
+    r"|^\s*export\s*\{[^}]*(?:\bas\s+|(?<=[{,]\s*))default\s*[,}]"
+)
+# What precedes a word in a comment.
+_IN_COMMENT = (
+    r"(?:(?:(?<!:)//|(?<![\w&\"'])#|(?:^|\s)--\s|^\s*(?:\*|;|%))[^\n]*?"
+    r"|/\*(?:(?!\*/)[\s\S]){0,2000}?|<!--(?:(?!-->)[\s\S]){0,2000}?)"
+)
 # Words of programming languages: how they are found, and in which files.
 _KEYWORDS = {
-    "any": r"(?:[:<,|&]\s*|\bas\s+)any(?=\s*(?:[;,)=>|&\[\]{}]|$))",
+    "any": (
+        r"(?:[:<,|&]\s*|\bas\s+|\)\s*=>\s*|\btype\s+\w+(?:<[^=\n]*>)?\s*=\s*)"
+        r"any(?=\s*(?:[;,)=>|&\[\]{}]|$))"
+        # The default of a type parameter: `<T = any>`.
+        r"|(?<=<[^<>()\n]{0,200}=\s*)any(?=\s*[>,\[])"
+    ),
     ": any": r":\s*any(?=\s*(?:[;,)=>|&\[\]{}]|$))",
-    "var": r"^\s*(?:for\s*\()?var\s+[\w$\[{]",
+    "var": r"(?:^|[;{}()]|\bexport|\belse)\s*(?:for\s*\(\s*)?var\s+[\w$\[{]",
     "debugger": r"^\s*debugger\b",
     "fit": r"^\s*fit\s*\(",
     "fdescribe": r"^\s*fdescribe\s*\(",
@@ -49,10 +65,10 @@ _KEYWORDS = {
     "print": r"(?<![\w.$>:])print\(",
     "except:": r"^\s*except\s*:",
     "!important": r"!important\b",
-    "TODO": r"\bTODO\b",
-    "FIXME": r"\bFIXME\b",
+    "TODO": rf"{mark_detail(_IN_COMMENT)}\bTODO\b",
+    "FIXME": rf"{mark_detail(_IN_COMMENT)}\bFIXME\b",
     "enum": r"^\s*(?:export\s+)?(?:const\s+)?enum\s+\w",
-    "export default": r"^\s*export\s+default\b",
+    "export default": DEFAULT_EXPORT,
     "import *": r"^\s*from\s+\S+\s+import\s+\*",
     "from x import *": r"^\s*from\s+\S+\s+import\s+\*",
     "except Exception: pass": r"^\s*except\s+Exception(?:\s+as\s+\w+)?:\s*(?:\n\s*)?pass\b",
@@ -87,6 +103,28 @@ def keyword_files(names: Iterable[str]) -> tuple[str, ...]:
     return _FILES.get(known[0], SCRIPTS)
 
 
+def ignored_parts(names: Iterable[str]) -> tuple[str, ...]:
+    """Return in which parts of files a name means no code: comments, strings, both or none.
+
+    Args:
+        names: The names, which one check forbids.
+    """
+    ignored = {"comments", "strings"}
+    for name in names:
+        if name in ("TODO", "FIXME"):
+            ignored &= {"strings"}
+        elif _IS_REMARK.match(name):
+            ignored.clear()
+        elif re.search(r"['\"<*]|^!", name):
+            # The text of the page, of a query, or of a style may be in a string.
+            ignored &= {"comments"}
+    return tuple(sorted(ignored))
+
+
+# Names of what is written in comments: `// Arrange`, `@ts-ignore`.
+_IS_REMARK = re.compile(r"//|#(?!!?\[)|@(?:ts-|author|apply)|eslint-")
+
+
 def is_code(name: str) -> bool:
     """Return whether a name can only be code, and not a file, a command or a host."""
     if name in _KEYWORDS:
@@ -100,19 +138,77 @@ def is_code(name: str) -> bool:
 def code_expression(name: str) -> str:
     """Return an expression for code; for a function, of its calls with any arguments."""
     if name in _KEYWORDS:
-        found = f"(?m:{_KEYWORDS[name]}{mark_detail(_OUTSIDE.get(name, ''))})"
+        found = f"(?m:{_KEYWORDS[name]})"
         return found + (mark_detail(f"|{_spaced_call(name)}") if name == "print" else "")
-    text = re.sub(r"\((?:\.\.\.)?\)$", "(", name)
-    start = r"(?<![\w.$>:])" if re.match(r"\w", text) else ""
+    text = re.sub(r"\((?:\.\.\.|…)?\)$", "(", name)
+    if directive := _DIRECTIVE.fullmatch(text):
+        # Linters ignore spaces and capitals in their directives.
+        words = re.escape(directive[2]).replace(r"\ ", r"\s*")
+        return rf"{directive[1]}\s*(?i:{_open_placeholders(words)})(?!\w)"
+    start = _start_of(text)
     end = r"(?!\w)" if re.search(r"\w$", text) else ""
     if re.fullmatch(r"\w+\(", text):
         end = mark_detail(_NO_DEFINITION.format(name=re.escape(text)))
     escaped = re.escape(text).replace(r"\ ", r"\s+")
-    # `__version__ = "..."` stands for any version.
-    found = start + re.sub(r"(?<=['\"])\\\.\\\.\\\.(?=['\"])", r"[^'\"\\n]*", escaped) + end
+    if text.startswith("#["):
+        # The attribute of what is around it is another form: `#![allow(…)]`.
+        escaped = escaped.replace(r"\#", r"\#!?", 1)
+    found = start + _open_placeholders(escaped) + end
     if text.endswith("("):
         found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
     return found
+
+
+# Directives in comments of Python, such as `# type: ignore`.
+_DIRECTIVE = re.compile(r"(#) ?((?:type: ?ignore|noqa|nosec).*)")
+_DOTS = r"(?:\\\.\\\.\\\.|…)"
+_BALANCED = r"[^()]{0,300}(?:\((?:[^()]|\([^()]{0,300}\)){0,300}\)[^()]{0,300}){0,30}"
+_PLACEHOLDERS = (
+    # `__version__ = "..."` stands for any version, and `#[allow(...)]` for any warning.
+    (re.compile(rf"(?<=['\"]){_DOTS}(?=['\"])"), r"[^'\"\n]*"),
+    (re.compile(rf"(?<=\\\(){_DOTS}(?=\\\))"), _BALANCED),
+    (re.compile(rf"(?<=\\\[){_DOTS}(?=\\\])"), r"[^\[\]]{0,300}"),
+    (re.compile(rf"(?<![\w)\]]){_DOTS}(?![\w{{\[(]|\\[{{\[(])"), r"[^\n]*?"),
+)
+
+
+def _open_placeholders(escaped: str) -> str:
+    """Return an escaped text in which `...` stands for anything.
+
+    Before a word, as in `f(...args)`, and after one, as in `f(args...)`, it is code.
+    """
+    for dots, expression in _PLACEHOLDERS:
+        # A function, because backslashes in the expression are no escapes.
+        escaped = dots.sub(lambda _, new=expression: new, escaped)  # type: ignore[misc]
+    return escaped
+
+
+# Functions that belong to a language or a framework, while methods of the same name usually mean
+# something else: `model.eval()`, `pattern.exec(text)`, `page.setTimeout(1)`.
+_GLOBAL_FUNCTIONS = frozenset(dir(builtins)) | frozenset(
+    """
+    abort alert app assert atob auth btoa cache clearInterval clearTimeout close config confirm date
+    describe die dump env escape exit fetch find focus import isFinite isNaN it load log mail
+    parseFloat parseInt print prompt quit rand random request require response route session
+    setImmediate setInterval setTimeout stop structuredClone test time unescape url view
+    """.split()
+)
+_HOLDERS = r"(?:window|globalThis|global|builtins|__builtins__|System|datetime|java|javax|kotlin)"
+
+
+def _start_of(text: str) -> str:
+    """Return an expression for what may be before a name: for properties and methods, an object."""
+    if not re.match(r"\w", text):
+        return ""
+    first = re.split(r"\W", text, maxsplit=1)[0]
+    is_dotted = text.startswith(f"{first}.")
+    is_global = text in (first, f"{first}(") and first in _GLOBAL_FUNCTIONS
+    is_function = re.match(r"\w+(?:$|\(|!|::)", text) is not None
+    if is_global or (is_dotted and text[0].islower()) or not (is_function or is_dotted):
+        # `window.fetch()` is the same function, and `datetime.datetime.now()` the same method.
+        held = mark_detail(rf"|(?<=(?<![\w.$]){_HOLDERS}\??\.))")
+        return rf"{mark_detail('(?:')}(?<![\w.$>:]){held}"
+    return r"(?<![\w$])"
 
 
 def _spaced_call(name: str) -> str:
@@ -121,7 +217,11 @@ def _spaced_call(name: str) -> str:
     In a comment or a string, the same characters are usually a word and a remark.
     """
     call = rf"{re.escape(name)}[ \t]+\("
-    start = rf"(?<![\w.$>:]){_BEFORE_CALL}" if re.match(r"\w", name) else ""
+    start = ""
+    if re.match(r"\w", name):
+        start = rf"(?<![\w.$>:]){_BEFORE_CALL}"
+        if name not in _GLOBAL_FUNCTIONS and "." not in name:
+            start = rf"(?:{start}|(?<=\.))"
     end = _NO_DEFINITION.format(name=call) if re.fullmatch(r"\w+", name) else ""
     return f"(?m:{start}{call}{_NO_REMARK}{_NO_COMMENT}{_NO_STRING}{_NO_HASH}{end})"
 
@@ -154,11 +254,3 @@ _BEFORE_CALL = (
     r"(?:(?<=^[ \t]*)|(?<=[=(\[{+*/%&|!?:;<>~^,-][ \t]*)|(?<=\b(?:return|await|yield|in|and|or|not|if"
     r"|elif|else|assert|case|of|typeof|void|delete|throw|do|then|from|while|until|unless|raise)[ \t]+))"
 )
-# In Rust, a quote may begin the name of a lifetime.
-_RUST_BEFORE = r"(?:[^\"\n]|\"[^\"\n]{0,200}\"){0,300}"
-_OUTSIDE = {
-    "any": _NO_COMMENT + _NO_STRING,
-    ": any": _NO_COMMENT + _NO_STRING,
-    "unsafe": rf"(?<!^{_RUST_BEFORE}(?://.{{0,300}}|\"[^\"\n]{{0,200}}))",
-    "print": r"(?<!^[^#'\"\n]{0,300}#.{0,300})",
-}

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks.clauses import Clause, read_clauses
-from hilum_checks.code_names import SCRIPTS, TEXTS, code_expression, is_code, keyword_files
+from hilum_checks.code_names import (
+    SCRIPTS,
+    TEXTS,
+    code_expression,
+    ignored_parts,
+    is_code,
+    keyword_files,
+)
 from hilum_checks.commit_messages import WRITING
 from hilum_checks.file_rules import USUAL_BRANCHES, patterns_of
 from hilum_checks.label_scopes import TESTS
@@ -39,18 +46,19 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     if USUAL_BRANCHES.intersection(clause.scopes):
         return None
     expression = "|".join(map(code_expression, clause.names))
+    ignored = ignored_parts(clause.names)
     places = patterns_of(clause.scopes, scope)
     for noun, files in (("tests", TESTS), ("source", TESTS), ("config files", _CONFIG)):
         places += files if noun in nouns else ()
     if "outside" in clause.places or "source" in nouns:
         # "In production code" leaves out tests.
         is_sure = "source" not in nouns or clause.places == {"in"}
-        return (
-            Content(expression, _code_files(clause, scope), (*TEXTS, *places)) if is_sure else None
-        )
+        if not is_sure:
+            return None
+        return Content(expression, _code_files(clause, scope), (*TEXTS, *places), ignored=ignored)
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
-    return Content(expression, places or _code_files(clause, scope), TEXTS)
+    return Content(expression, places or _code_files(clause, scope), TEXTS, ignored=ignored)
 
 
 _DOTTED_CALL = re.compile(r"[a-z_][a-z_\d]*(?:\.[a-z_][a-z_\d]*)+")
@@ -127,7 +135,8 @@ def read_import(clause: Clause, scope: Scope) -> Content | None:
         r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
-    return Content(expression, TESTS if is_in_tests else _code_files(clause, scope), TEXTS)
+    files = TESTS if is_in_tests else _code_files(clause, scope)
+    return Content(expression, files, TEXTS, ignored=("comments",))
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.

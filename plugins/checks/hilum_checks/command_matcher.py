@@ -20,8 +20,10 @@ from hilum_checks import (
     git_references,
     given_options,
     harmless_options,
+    new_tags,
     program_words,
 )
+from hilum_checks import vocabulary as v
 from hilum_checks.git_branches import (
     commits_elsewhere,
     match_branches,
@@ -158,6 +160,9 @@ def _match_words(
     constraint: Commands, command: CommandFacts, words: Words, *, is_path: bool
 ) -> Fit:
     best: Fit = ""
+    if words[:2] == v.TAG[0][:2] and set(v.TAG) <= set(constraint.patterns):
+        # The rule is about creating tags, in any way.
+        return new_tags.match_new_tag(words)
     for pattern in constraint.patterns:
         fit = _match_pattern(constraint, pattern, command.words, words, is_path=is_path)
         if fit and constraint.branches:

@@ -82,6 +82,16 @@ REBASE = make_option_syntax(
         " reset-author-date force-rebase no-ff preserve-merges trailer="
     ),
 )
+TAG = make_option_syntax(
+    flags="asfdlvie",
+    valued="umF",
+    attached="n",
+    long_options=(
+        "annotate sign no-sign local-user= force delete verify list sort= ignore-case omit-empty column"
+        " no-column contains no-contains merged no-merged points-at message= file= trailer= edit"
+        " cleanup= format= color create-reflog"
+    ),
+)
 PUSH = make_option_syntax(
     flags="vqnfud46",
     valued="o",

@@ -197,12 +197,14 @@ class Content:
         unless: Patterns of the exceptions.
         wanted: Whether new files must contain such text, and files that contain it must keep it;
             otherwise, no such text may be added.
+        ignored: What does not count as text, of "comments" and "strings".
     """
 
     expression: str
     patterns: tuple[str, ...] = EVERYTHING
     unless: tuple[str, ...] = ()
     wanted: bool = False
+    ignored: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         files = _describe_scope(self.patterns, self.unless)

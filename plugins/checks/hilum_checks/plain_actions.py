@@ -6,7 +6,7 @@ import attrs
 
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import Clause
-from hilum_checks.code_names import SCRIPTS, code_expression
+from hilum_checks.code_names import DEFAULT_EXPORT, SCRIPTS, code_expression
 from hilum_checks.file_rules import ACTIONS_OF_VERBS, read_outside
 from hilum_checks.git_rules import NEW_BRANCHES
 from hilum_checks.label_scopes import TESTS
@@ -54,12 +54,18 @@ _RELATIVE_IMPORTS = Content(
     r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
     (*SCRIPTS, "*.py"),
 )
-_BARE_EXCEPT = Content(code_expression("except:"), ("*.py",))
+_BARE_EXCEPT = Content(code_expression("except:"), ("*.py",), ignored=("comments", "strings"))
 _CONFIG_READS = "git config --get|git config --list|git config -l|git config get|git config list|git config --get-all"
 _SNAPSHOTS = Paths(("*.snap", "**/__snapshots__/**"), WRITES, by_hand=True)
 _LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
-_DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
-_INLINE_STYLES = Content(r"\bstyle=(?:\{\{|\")", (*SCRIPTS, "*.html", "*.astro"))
+_REMARKS = ("comments", "strings")
+_DEFAULT_EXPORTS = Content(f"(?m:{DEFAULT_EXPORT})", SCRIPTS, ignored=_REMARKS)
+# `style={styles.a}` may be a style that is defined elsewhere, and `data-style` is no style.
+_INLINE_STYLES = Content(
+    r"(?<![\w-])style(?:\s*=\s*\{\s*\{|=[\"'])",
+    (*SCRIPTS, "*.html", "*.astro"),
+    ignored=_REMARKS,
+)
 _CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
     # "Never commit it" is about one thing, whichever it is.

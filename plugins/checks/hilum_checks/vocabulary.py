@@ -274,7 +274,10 @@ STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge|glab mr accept")
 MERGE_BRANCH = phrases("git merge")
-TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
+TAG = phrases(
+    "git tag -a|git tag -s|git tag -m|git tag -u|git tag -f|git tag -F|git tag v*|git tag [0-9]*"
+    "|git tag release*"
+)
 PUSH_TAGS = phrases(
     "git push --tags|git push --follow-tags|git push * refs/tags/*|git push * tag|git push * v[0-9]*.[0-9]*.[0-9]*"
 )

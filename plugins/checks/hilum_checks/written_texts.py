@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hilum_guard import UNKNOWN, FileAccess
@@ -12,6 +12,7 @@ from hilum_guard import UNKNOWN, FileAccess
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_operations import remove_harmless
+from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.command_words import list_outputs, list_texts
@@ -36,9 +37,9 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
         if not fit or copied_texts.is_moved_within(facts, paths, access):
             continue
-        if _adds_text(constraint.expression, facts, access):
+        if _adds_text(constraint, facts, access):
             return "yes", f"it adds such text to {access.path[:200]}"
-        copied = _find_copied(constraint.expression, facts, paths, access)
+        copied = _find_copied(constraint, facts, paths, access)
         if copied == "yes":
             return "yes", f"it copies such text to {access.path[:200]}"
         if copied:
@@ -105,23 +106,24 @@ def _writes_unknown(facts: CallFacts) -> bool:
     return False
 
 
-def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
-    """Return whether a command copies text that matches an expression to a file."""
+def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
+    """Return whether a command copies forbidden text to a file."""
     doubt: Fit = ""
     if not facts.command_texts:
         return doubt
+    count = _counter(constraint, access.path)
     # The text that a file contains already may stay.
     old = max(
-        (count_matches(expression, read_text(os.path.join(cwd or "/", access.path))) or 0)
+        (count(read_text(os.path.join(cwd or "/", access.path))) or 0)
         for cwd in access.cwds or (None,)
     )
     line = _read_last_line(access)
     for text, certain in copied_texts.find_copied(facts, paths, access):
-        added = count_matches(expression, text)
+        added = count(text)
         if line and added is not None:
             # The text may complete the last line of the file.
-            joined = count_matches(expression, line + text)
-            alone = count_matches(expression, line) or 0
+            joined = count(line + text)
+            alone = count(line) or 0
             added = None if joined is None else max(added, old + joined - added - alone)
         if added is None or added > old:
             if certain:
@@ -130,27 +132,66 @@ def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAc
     return doubt
 
 
-def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
-    """Return whether a call adds text that matches an expression to a file."""
-    if facts.command_texts and _joins_pieces(expression, facts, access):
-        return True
-    for old, new in _replacements(facts, access):
-        added = count_matches(expression, new)
+def _counter(constraint: Content, path: str) -> Callable[[str], int | None]:
+    """Return a function that counts the forbidden texts in a text of a file."""
+
+    def count(text: str) -> int | None:
+        return count_matches(constraint.expression, blank_remarks(text, path, constraint.ignored))
+
+    return count
+
+
+def _adds_text(constraint: Content, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether a call adds forbidden text to a file."""
+    if facts.command_texts:
+        return _prints_text(constraint, facts, access)
+    count = _counter(constraint, access.path)
+    for old, new in _replacements(facts, access, whole=bool(constraint.ignored)):
+        added = count(new)
         # An expression that takes too long fails closed.
-        if added is None or (added and added > (count_matches(expression, old) or 0)):
+        if added is None or (added and added > (count(old) or 0)):
             return True
     return False
 
 
-def _joins_pieces(expression: str, facts: CallFacts, access: FileAccess) -> bool:
+def _prints_text(constraint: Content, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether the words of commands contain forbidden text, whole or in pieces."""
+    if _joins_pieces(constraint, facts, access):
+        return True
+    texts = [*list_texts(facts.commands)]
+    if constraint.ignored and _only_prints(facts):
+        # One text must not begin a comment in which the next one is.
+        path = access.path
+        texts = [blank_remarks(text, path, constraint.ignored) for text in texts]
+    else:
+        # The whole line is searched, because any of its words may be written to the file. Quotes of
+        # the shell, and of code that writes, would look like strings.
+        texts = [*facts.command_texts, *texts]
+    return count_matches(constraint.expression, "\n".join(texts)) != 0
+
+
+# Programs that write their words, or their input, exactly as they are.
+_PRINTERS = frozenset(("echo", "printf", "cat", "tee", "mkdir", "cd", "true", ":"))
+
+
+def _only_prints(facts: CallFacts) -> bool:
+    """Return whether a command line writes only texts that its words and here-documents show."""
+    return not _writes_unknown(facts) and all(
+        command.effects.program in _PRINTERS and not command.effects.code
+        for command in facts.commands
+    )
+
+
+def _joins_pieces(constraint: Content, facts: CallFacts, access: FileAccess) -> bool:
     """Return whether pieces that commands write one after the other form a forbidden text.
 
     The first piece may be the last line of the file.
     """
+    count = _counter(constraint, access.path)
     pieces = [_read_last_line(access), *list_outputs(facts.commands)]
     pieces = [piece for piece in pieces if piece]
-    joined = count_matches(expression, "".join(pieces)) if len(pieces) > 1 else 0
-    return joined is None or joined > sum(count_matches(expression, each) or 0 for each in pieces)
+    joined = count("".join(pieces)) if len(pieces) > 1 else 0
+    return joined is None or joined > sum(count(each) or 0 for each in pieces)
 
 
 def _read_last_line(access: FileAccess) -> str:
@@ -159,12 +200,16 @@ def _read_last_line(access: FileAccess) -> str:
     return read_text(path).rpartition("\n")[2]
 
 
-def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, str]]:
-    """Yield the texts that a call removes, each with the text that it writes instead."""
-    if facts.command_texts:
-        # The whole line is searched, because any of its words may be written to the file.
-        yield "", "\n".join((*facts.command_texts, *list_texts(facts.commands)))
-        return
+def _replacements(
+    facts: CallFacts, access: FileAccess, *, whole: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts that a call of a tool removes, each with the text that it writes instead.
+
+    Args:
+        facts: The call.
+        access: The file.
+        whole: Whether only the text around a change tells what it is, such as a comment.
+    """
     arguments = facts.arguments
     if isinstance(arguments.get("change"), str):
         # A program that runs as an agent announces a change as a unified diff.
@@ -180,10 +225,12 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
         if isinstance(change, dict) and isinstance(change.get("new_string"), str):
             found = True
             old, new = _text(change, "old_string"), _text(change, "new_string")
-            yield old, new
-            # The new text may form a match together with the text around it.
             before = read_text(path)
-            if old and old in before:
+            is_found = bool(old) and old in before
+            if not (whole and is_found):
+                yield old, new
+            # The new text may form a match together with the text around it.
+            if is_found:
                 yield before, before.replace(old, new)
     if not found:
         others = [text for _, text in facts.strings if text != access.path]

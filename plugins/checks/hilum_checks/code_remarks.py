@@ -1,0 +1,110 @@
+"""Blank out the comments and strings of code, which a rule about code does not mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from functools import cache
+
+_SLASHES = frozenset(
+    """
+    astro c cc cjs cpp cs cts dart go gradle groovy h hpp html java js jsx kt kts less m mjs mm mts php
+    proto rs scala scss svelte swift ts tsx vue zig
+    """.split()
+)
+_HASHES = frozenset(
+    "bash ex exs jl nix php pl py pyi r rb sh tf toml yaml yml zsh dockerfile makefile".split()
+)
+_STARS = _SLASHES | {"css"}
+_MARKUP = frozenset("astro html svelte vue xml".split())
+# Languages in which single quotes enclose one character.
+_CHARACTERS = frozenset(
+    "c cc cpp cs go gradle groovy h hpp java kt kts m mm rs scala swift zig".split()
+)
+_BACKTICKS = frozenset("astro cjs cts go html js jsx mjs mts svelte ts tsx vue".split())
+_TRIPLE = frozenset("dart ex exs java jl kt kts py pyi scala swift toml".split())
+
+# An apostrophe in a text is no quote: a letter is before or after it.
+_CLOSED = r"(?!\w)"
+
+
+@cache
+def _token_pattern(language: str) -> re.Pattern[str] | None:
+    """Return a pattern for the comments and strings of a language; ``None`` if it is unknown."""
+    comments = []
+    if language in _MARKUP:
+        comments.append(r"<!--.*?(?:-->|\Z)")
+    if language in _STARS:
+        comments.append(r"/\*.*?(?:\*/|\Z)")
+        # A line of a comment whose beginning is not in the text.
+        comments.append(r"(?m:^)[ \t]+\*[ \t][^\n]*")
+    if language in _SLASHES:
+        # `https://…` is no comment.
+        comments.append(r"(?<!:)//[^\n]*")
+    if language in _HASHES:
+        # In shells, `$#` and `a#b` are no comments; in PHP, `#[…]` is an attribute.
+        comments.append(r"(?<![\w$\\{])#(?![\[{])[^\n]*")
+    if not comments:
+        return None
+    strings = []
+    if language in _TRIPLE:
+        strings += [r'"""(?:[^\\]|\\.)*?"""', r"'''(?:[^\\]|\\.)*?'''"]
+    strings.append(rf'"(?:[^"\\\n]|\\.)*"{_CLOSED}')
+    if language in _CHARACTERS:
+        strings.append(rf"'(?:[^'\\\n]|\\[^'\n]{{1,10}}|\\')'{_CLOSED}")
+    else:
+        strings.append(rf"'(?:[^'\\\n]|\\.)*'{_CLOSED}")
+    if language in _BACKTICKS:
+        strings.append(r"`(?:[^`\\]|\\.)*`")
+    text = rf"(?<!\w)(?P<prefix>[A-Za-z]{{0,2}}[$@]{{0,2}})(?P<string>{'|'.join(strings)})"
+    return re.compile(rf"(?P<comment>{'|'.join(comments)})|{text}", re.DOTALL)
+
+
+# What a string inserts is code: `${…}`, `#{…}`, `\(…)`, and `{…}` in a string with a prefix.
+_INSERTED = re.compile(r"(?:[$#]\{|\\\(|\$\().*", re.DOTALL)
+_INSERTED_AFTER_PREFIX = re.compile(r"\{.*", re.DOTALL)
+# Attributes whose values are code: `@click="…"`, `onclick="…"`, `:class="…"`, `v-if="…"`.
+_CODE_ATTRIBUTE = re.compile(
+    r"(?:\son\w+|[@:#*\[(][\w.:\[\]()-]*|\b(?:v|x|ng|on|bind)[-:][\w.:-]*)=$"
+)
+
+
+def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
+    """Return a text with spaces for the contents of its comments or strings.
+
+    What a string inserts, such as `${…}`, stays to its end, and so does a text in a language whose
+    comments are not known.
+
+    Args:
+        text: The text.
+        path: The path of its file, which tells the language.
+        ignored: What to blank out, of "comments" and "strings".
+    """
+    name = os.path.basename(path).lower()
+    language = name.rpartition(".")[2]
+    pattern = _token_pattern(language) if ignored else None
+    if pattern is None:
+        return text
+
+    def blank(found: re.Match[str]) -> str:
+        if found["comment"] is not None:
+            return _blank(found[0]) if "comments" in ignored else found[0]
+        start = found.start("string")
+        if "strings" not in ignored:
+            return found[0]
+        if language in _MARKUP and _CODE_ATTRIBUTE.search(text, max(0, start - 60), start):
+            return found[0]
+        content = found["string"][1:-1]
+        inserted = _INSERTED.search(content)
+        if inserted is None and re.search(r"[fFtT$]", found["prefix"]):
+            inserted = _INSERTED_AFTER_PREFIX.search(content)
+        end = inserted.start() if inserted else len(content)
+        quote = found["string"][0]
+        return found["prefix"] + quote + _blank(content[:end]) + content[end:] + quote
+
+    return pattern.sub(blank, text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
