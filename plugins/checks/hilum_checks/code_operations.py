@@ -17,7 +17,8 @@ from hilum_guard import UNKNOWN
 from hilum_checks.code_reads import CHANGES_NAMES, MAX_CODE, binds_roots, dotted_name
 from hilum_checks.code_texts import join_literals
 
-_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*")
+# What else a launcher such as `uv run` starts is judged as a command of its own, too.
+_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pipenv|pdm|rye|hatch")
 _SCRIPTS = frozenset("node nodejs bun deno tsx ts-node".split())
 
 

@@ -168,13 +168,17 @@ def join_literals(text: str) -> str:
     return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
 
 
+# The mode is no part of the path: `open("README.md", "w")`.
+_WITH_MODE = re.compile(r"""(\bopen\(\s*(['"])[^'"\n]*\2)\s*,\s*(['"])[rwaxbtU+]{1,4}\3""")
+
+
 def find_paths(text: str) -> list[str]:
     """Return the words in a text that may be paths, even if code joins them from parts."""
     # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
     # ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
     # Join path components, as in ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
-    joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", text)
+    joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", _WITH_MODE.sub(r"\1", text))
     words = [word.strip("'\"") for word in _PATH.findall(text)]
     words += _PATH.findall(added)
     words += _PATH.findall(join_literals(text))

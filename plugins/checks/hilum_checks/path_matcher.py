@@ -484,7 +484,15 @@ def _may_be(given: str, name: str) -> bool:
     """Return whether a partly known name may equal a given name."""
     parts = [fold(part) for part in given.split(UNKNOWN)]
     name = fold(name)
-    return "*" in name or (name.startswith(parts[0]) and name.endswith(parts[-1]))
+    if "*" not in name:
+        return name.startswith(parts[0]) and name.endswith(parts[-1])
+    # Both ends must be possible: `….py` is no `*.tfstate`.
+    if re.search(r"[?\[{]", name):
+        return True
+    head, tail = name.partition("*")[0], name.rpartition("*")[2]
+    return (head.startswith(parts[0]) or parts[0].startswith(head)) and (
+        tail.endswith(parts[-1]) or parts[-1].endswith(tail)
+    )
 
 
 def _is_whole_folder(pattern: str, form: str) -> bool:

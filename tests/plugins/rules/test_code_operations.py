@@ -115,6 +115,21 @@ def test_harmless_python_passes(code: str, root: Path) -> None:
     assert judged(run(code, "python3"), root, *LINES) == ""
 
 
+def test_the_mode_is_no_part_of_a_new_path(root: Path) -> None:
+    line = "deny create *.md"
+    assert judged(run(EDITS[0], "python3"), root, line) == ""
+    assert judged(run("open('NEW.md', 'w').write('x')", "python3"), root, line) == "deny"
+    joined = "import os; open(os.path.join('models', 'w'), 'w').write('x')"
+    assert judged(run(joined, "python3"), root, "deny write models/w") == "deny"
+
+
+def test_a_launcher_runs_the_same_code(root: Path) -> None:
+    for program in ("uv run python", "poetry run python3"):
+        assert judged(f'{program} -c "{METHODS[0]}"', root, *LINES) == "", program
+        code = "import os; os.remove('models/a.bin')"
+        assert judged(f'{program} -c "{code}"', root, "deny delete models/") == "deny", program
+
+
 @pytest.mark.parametrize("code", FORBIDDEN)
 def test_a_named_file_is_protected(code: str, root: Path) -> None:
     assert judged(run(code, "python3"), root, "deny delete models/") == "deny"

@@ -96,6 +96,14 @@ def test_a_list_includes_deeper_files(command: str, root: Path) -> None:
     assert judged(command, root, "deny write tests/unit/golden/") != ""
 
 
+def test_both_ends_of_an_unknown_name_count(root: Path) -> None:
+    line = "deny create, change, delete *.tfstate"
+    assert judged("sed -i s/a/b/ $(git ls-files 'tests/*.py')", root, line) == ""
+    assert judged("sed -i s/a/b/ tests/$name.tfstate", root, line) != ""
+    assert judged("sed -i s/a/b/ tests/$name", root, line) != ""
+    assert judged("touch tests/a$name.tfstate", root, "deny create ab*.tfstate") != ""
+
+
 def test_an_unknown_name_may_be_deeper(root: Path) -> None:
     for command in ("rm tests/$name", "sed -i s/a/b/ $(find tests -name '*.py')"):
         assert judged(command, root, "deny write tests/unit/golden/") == "ask", command
