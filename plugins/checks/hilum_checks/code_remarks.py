@@ -49,14 +49,16 @@ def _token_pattern(language: str) -> re.Pattern[str] | None:
         return None
     strings = []
     if language in _TRIPLE:
-        strings += [r'"""(?:[^\\]|\\.)*?"""', r"'''(?:[^\\]|\\.)*?'''"]
-    strings.append(rf'"(?:[^"\\\n]|\\.)*"{_CLOSED}')
+        strings += [r'"""(?:[^\\]|\\.)*?(?:"""|\Z)', r"'''(?:[^\\]|\\.)*?(?:'''|\Z)"]
+    # A string without an end is passed over, because searching its end again at each further quote
+    # would take quadratic time.
+    strings.append(rf'"(?:[^"\\\n]|\\.)*(?:"{_CLOSED})?')
     if language in _CHARACTERS:
         strings.append(rf"'(?:[^'\\\n]|\\[^'\n]{{1,10}}|\\')'{_CLOSED}")
     else:
-        strings.append(rf"'(?:[^'\\\n]|\\.)*'{_CLOSED}")
+        strings.append(rf"'(?:[^'\\\n]|\\.)*(?:'{_CLOSED})?")
     if language in _BACKTICKS:
-        strings.append(r"`(?:[^`\\]|\\.)*`")
+        strings.append(r"`(?:[^`\\]|\\.)*`?")
     text = rf"(?<!\w)(?P<prefix>[A-Za-z]{{0,2}}[$@]{{0,2}})(?P<string>{'|'.join(strings)})"
     return re.compile(rf"(?P<comment>{'|'.join(comments)})|{text}", re.DOTALL)
 
@@ -91,7 +93,8 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
         if found["comment"] is not None:
             return _blank(found[0]) if "comments" in ignored else found[0]
         start = found.start("string")
-        if "strings" not in ignored:
+        is_closed = len(found["string"]) > 1 and found["string"][-1] == found["string"][0]
+        if "strings" not in ignored or not is_closed:
             return found[0]
         if language in _MARKUP and _CODE_ATTRIBUTE.search(text, max(0, start - 60), start):
             return found[0]

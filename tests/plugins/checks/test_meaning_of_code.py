@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from hilum_checks import compile_rule, judge
+from hilum_checks.code_remarks import blank_remarks
 
 from tests.support.judged_commands import Ruled, judge_sentence
 from tests.support.obedience.judging import make_tool
@@ -130,6 +131,14 @@ def test_the_text_around_a_change_tells_what_it_is(tmp_path: Path) -> None:
     assert edit("two", "innerHTML") == ""
     assert edit("// el", "el") == "deny"
     assert edit("*/\n", "*/\nel.innerHTML = 2;\n") == "deny"
+
+
+@pytest.mark.parametrize("piece", ["`\\", '"\\', "'\\", "/*", '"""', "<!--"])
+@pytest.mark.parametrize("path", ["a.ts", "a.py", "a.vue", "a.rs"])
+def test_a_long_text_of_beginnings_is_read_in_linear_time(piece: str, path: str) -> None:
+    """In quadratic time, each of these would take minutes."""
+    text = piece * 50_000
+    assert len(blank_remarks(text, path, ("comments", "strings"))) <= len(text)
 
 
 @pytest.mark.parametrize(
