@@ -10,7 +10,7 @@ from itertools import takewhile
 import attrs
 from hilum_guard import UNKNOWN, FileAccess
 
-from hilum_checks import code_operations, code_reads, code_texts
+from hilum_checks import code_operations, code_reads, code_texts, deletions
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -32,6 +32,11 @@ def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         if action:
             return "yes", action
         fit, action = _find_in_loaded(constraint, facts)
+        if fit == "yes":
+            return fit, action
+        doubt = doubt or action
+    if facts.tool.risk == "execute" and deletions.forbids_deleting(constraint):
+        fit, action = deletions.find_deletion(constraint, facts)
         if fit == "yes":
             return fit, action
         doubt = doubt or action
