@@ -34,6 +34,7 @@ from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     ChangedTogether,
     Check,
+    CheckPart,
     CommandBefore,
     Commands,
     Compiled,
@@ -61,8 +62,8 @@ from hilum_checks.sentences import Sentence, split_rule
 from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
 Chunk = tuple[Token, ...]
-Parts = tuple[tuple[Effect, Constraint], ...]
-Reader = Callable[[Sequence[Chunk], Scope], Parts]
+CheckParts = tuple[CheckPart, ...]
+Reader = Callable[[Sequence[Chunk], Scope], CheckParts]
 
 
 @attrs.frozen
@@ -76,7 +77,7 @@ class _Reading:
     """
 
     sentence: Sentence
-    parts: Parts
+    parts: CheckParts
     omitted: tuple[str, ...]
 
     @property
@@ -109,7 +110,7 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     if isinstance(sentences, str):
         return _advice(sentences)
     readings = _read_sentences(sentences, folder, hard=hard)
-    narrowed: list[tuple[Effect, Constraint]] = []
+    narrowed: list[CheckPart] = []
     for reading in readings:
         own = _narrow_parts(reading)
         if reading.is_limited or own is None:
@@ -139,7 +140,7 @@ def _read_sentences(
     return readings
 
 
-def _narrow_parts(reading: _Reading) -> Parts | None:
+def _narrow_parts(reading: _Reading) -> CheckParts | None:
     """Return what a sentence forbids in the files that its labels name; ``None`` if unclear."""
     narrowed = []
     for effect, constraint in reading.parts:
@@ -171,7 +172,7 @@ def _find_limit(text: str, readings: Sequence[_Reading], constraints: Sequence[C
     return ""
 
 
-def _combine(parts: Sequence[tuple[Effect, Constraint]], readings: Sequence[_Reading]) -> Compiled:
+def _combine(parts: Sequence[CheckPart], readings: Sequence[_Reading]) -> Compiled:
     """Return the check of a rule, with what it leaves out."""
     asked = [constraint for effect, constraint in parts if effect == "ask"]
     # "Never amend. Only amend if I say so."
@@ -277,7 +278,7 @@ def _advice(reason: str) -> Compiled:
     return Compiled(None, f"advice: {reason}")
 
 
-def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
+def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> CheckParts:
     tokens = _drop_asking(sentence.tokens)
     # In "`dist/` is generated. Do not edit it.", the first sentence names the files.
     if not any(token.role == "name" for token in tokens) and _only_names_files(before):
@@ -337,13 +338,13 @@ def _is_bounded(tokens: Chunk) -> bool:
     return False
 
 
-def _read_form(tokens: Chunk, scope: Scope) -> Parts:
+def _read_form(tokens: Chunk, scope: Scope) -> CheckParts:
     form, chunks = _cut(tokens)
     read = FORMS.get(form)
     return read(chunks, scope) if read else ()
 
 
-def _read_last(tokens: Chunk, scope: Scope) -> Parts:
+def _read_last(tokens: Chunk, scope: Scope) -> CheckParts:
     """Read the prohibitions at the end of several clauses: "create a branch, never push to main"."""
     starts = [
         at
@@ -367,7 +368,7 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     # In "never …, never … without asking", the approval may be meant for both.
     if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
         return ()
-    parts: list[tuple[Effect, Constraint]] = []
+    parts: list[CheckPart] = []
     omitted: list[str] = []
     for clause in clauses:
         found = _read_form(clause, scope)
@@ -382,7 +383,7 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     return tuple(parts)
 
 
-def _read_first_demand(tokens: Chunk, scope: Scope) -> Parts:
+def _read_first_demand(tokens: Chunk, scope: Scope) -> CheckParts:
     """Read the first of several demands: "keep subjects under 72 characters, and add …"."""
     for at in range(1, len(tokens) - 1):
         if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
@@ -485,7 +486,7 @@ def _trim(part: Chunk) -> Chunk:
 def _act(effect: Effect, *chunks: int) -> Reader:
     """Return a reader for a form whose given chunks describe the action, in this order."""
 
-    def read(parts: Sequence[Chunk], scope: Scope) -> Parts:
+    def read(parts: Sequence[Chunk], scope: Scope) -> CheckParts:
         tokens = tuple(token for number in chunks for token in parts[number])
         found = read_actions(tokens, effect, scope) or read_list(tokens, effect, scope)
         return tuple((effect, constraint) for constraint in found)
@@ -493,11 +494,11 @@ def _act(effect: Effect, *chunks: int) -> Reader:
     return read
 
 
-def _deny(constraint: Constraint | None) -> Parts:
+def _deny(constraint: Constraint | None) -> CheckParts:
     return (("deny", constraint),) if constraint else ()
 
 
-def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
     found = read_line_length((*chunks[1], *chunks[0]), scope)
     if found:
@@ -510,7 +511,7 @@ def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 1, 0)(chunks, scope)
 
 
-def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``use ⟦0⟧ instead of ⟦1⟧``, where the verb may be repeated."""
     wanted, unwanted = chunks
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
@@ -575,7 +576,7 @@ def _overlap(preferred: Commands, unwanted: Commands) -> bool:
     return False
 
 
-def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_only(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = read_main_context(tokens) or read_other_paths(tokens, scope)
@@ -583,7 +584,7 @@ def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _deny(found or read_other_managers(tokens, scope))
 
 
-def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``⟦0⟧ is read-only``."""
     verb = Token("verb", "write")
     # "Leave ⟦0⟧ untouched".
@@ -594,7 +595,7 @@ def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)([tokens], scope)
 
 
-def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = (
@@ -628,7 +629,7 @@ _USUAL = frozenset(
 )
 
 
-def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``when pushing, never force-push``."""
     texts = {word for token in chunks[0] for word in token.text.split() if token.role != "join"}
     if not texts <= _USUAL or any(token.role == "name" for token in chunks[0]):
@@ -636,7 +637,7 @@ def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)(chunks[1:], scope)
 
 
-def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> Parts:
+def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> CheckParts:
     """Read ``titles need ⟦0⟧`` and ``commits need a sign-off``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     return _deny(read_sign_off(tokens) or read_naming(tokens))
@@ -648,7 +649,7 @@ def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
     return read_other_managers(tokens, scope) if is_use and scope.binding else None
 
 
-def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``always run ⟦0⟧ before committing`` and ``提交前运行 ⟦0⟧``."""
     needed, before = chunks
     if not any(token.role == "name" for token in needed):
@@ -666,7 +667,7 @@ def _move_names(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
     return (*needed, *names), before[: -len(names)]
 
 
-def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``after changing ⟦0⟧, run ⟦1⟧`` and ``run ⟦1⟧ after changing ⟦0⟧``."""
     if len(chunks) == 1:
         changed, needed = split_situation(chunks[0])
@@ -677,7 +678,7 @@ def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return tuple(("deny", each) for each in read_following(needed, _trim(tuple(changed)), scope))
 
 
-def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_before(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``before committing, run ⟦0⟧``."""
     tokens = chunks[0]
     last = max((at for at, token in enumerate(tokens) if token.role == "name"), default=0)
@@ -706,7 +707,7 @@ def _starts_needed(token: Token) -> bool:
     return token.role == "verb" and token.word in ("run", "read")
 
 
-def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_without(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never commit without running ⟦0⟧`` and ``never run ⟦0⟧ without --option``."""
     needed = tuple(token for token in chunks[1] if token.text != "first")
     if all(token.role == "name" and token.word.startswith("-") for token in needed):
@@ -720,7 +721,7 @@ def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _read_preceded([needed, chunks[0]], scope)
 
 
-def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never use --no-verify when committing``: the option means the same anywhere."""
     names = [token.word for token in chunks[0] if token.role == "name"]
     are_options = bool(names) and set(names) <= v.OPTIONS
@@ -734,7 +735,7 @@ def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)(chunks, scope) if are_options and is_git else ()
 
 
-def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never commit unless the user asks for a commit``."""
     same = {token.word for token in chunks[0]} | {"it", "commands", "other"}
     # "Never `git push` without an instruction to push".

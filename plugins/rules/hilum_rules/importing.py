@@ -18,6 +18,7 @@ from hilum_rules.discovery import FoundFile, WorkspacePaths
 from hilum_rules.parsed_file import ParsedFile
 from hilum_rules.parsing import Draft, find_imports
 from hilum_rules.rule import Mode, Problem, problems_in
+from hilum_rules.source import Source
 
 MAX_DEPTH = 5
 MAX_IMPORTS = 200
@@ -49,7 +50,7 @@ class ImportResolver:
 
     Attributes:
         problems: The current file's imports that failed.
-        sources: The files imported by the current file, and their hashes.
+        sources: The files imported by the current file.
         skips_twins: Whether the current file imports texts that were read before.
 
     Args:
@@ -65,7 +66,7 @@ class ImportResolver:
         parse: Callable[[Path, str, Workspace], ParsedFile | str],
     ) -> None:
         self.problems: list[Problem] = []
-        self.sources: list[tuple[Path, str]] = []
+        self.sources: list[Source] = []
         self.skips_twins = False
         self._paths = paths
         self._allowed = allowed
@@ -141,7 +142,7 @@ class ImportResolver:
             # The usual `CLAUDE.md` contains only `@AGENTS.md`, which was read in its own right.
             self._report(here, draft, name, reason if twin != shown else "")
             return []
-        self.sources.append((real, parsed.source.digest))
+        self.sources.append(parsed.source)
         self.problems += problems_in(shown, parsed.problems)
         step = _Step(real, shown, (*here.titles, *draft.titles))
         return list(self._drafts(parsed, inner, [*chain, step]))

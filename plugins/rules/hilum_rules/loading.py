@@ -183,7 +183,7 @@ class Loader:
     ) -> RulesFile:
         drafts = resolver.resolve(parsed, found)
         # The hash includes all imports, so a changed import also changes it.
-        hashes = [f"{path} {digest}" for path, digest in resolver.sources]
+        hashes = [f"{source.real} {source.digest}" for source in resolver.sources]
         source_hash = digest_text("\n".join([found.shown, parsed.source.digest, *hashes]))
         rules, rule_problems = self._make_rules(found, drafts)
         problems = problems_in(found.shown, parsed.problems) + rule_problems
@@ -197,7 +197,7 @@ class Loader:
             rules=rules,
             problems=_limit([*problems, *resolver.problems]),
             source_hash=source_hash,
-            sources=(found.path, *(path for path, _ in resolver.sources)),
+            sources=(found.path, *(source.real for source in resolver.sources)),
         )
 
     def _make_rules(

@@ -393,10 +393,8 @@ class RuleStore:
         return bool(named)
 
     def _matches(self, file: RulesFile, path: str) -> bool:
-        if not file.globs or file.base is None:
-            return False
         full = self.paths.workspace / path
-        if not full.is_relative_to(file.base):
+        if not file.globs or not full.is_relative_to(file.base):
             return False
         from hilum_rules.front_matter import gitignore_patterns
 
