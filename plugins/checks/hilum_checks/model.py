@@ -377,6 +377,7 @@ CONSTRAINTS: dict[str, type[Constraint]] = {
 """The kinds of constraints, by name."""
 CheckPart = tuple[Effect, Constraint]
 """A constraint, and what happens if a call breaks it."""
+CheckParts = tuple[CheckPart, ...]
 
 
 @attrs.frozen
@@ -387,7 +388,7 @@ class Check:
         parts: Each constraint with its effect.
     """
 
-    parts: tuple[CheckPart, ...]
+    parts: CheckParts
 
     @property
     def summary(self) -> str:
