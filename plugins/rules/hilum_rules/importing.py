@@ -76,21 +76,31 @@ class ImportResolver:
         self._names = 0
         self._is_always = True
 
-    def find_twin(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> str:
-        """Return the file whose rules already include a text, or remember the text.
+    def begin(self, parsed: ParsedFile, found: FoundFile) -> str:
+        """Begin with another file; return the file whose rules already include its text, if any.
 
         Args:
-            parsed: The parsed file that contains the text.
-            found: The text's file. The returned file governs the same folder or a parent folder.
-            is_always: Whether the file's rules are always active. Only then is a later file with
-                the same text skipped.
+            parsed: The file.
+            found: The location of the file.
+        """
+        self.problems = []
+        self.sources = []
+        self.skips_twins = False
+        self._is_always = parsed.front_matter.mode is Mode.ALWAYS
+        return self._find_twin(parsed, found)
+
+    def _find_twin(self, parsed: ParsedFile, found: FoundFile) -> str:
+        """Return the file whose rules already include a text, or remember the text.
+
+        The returned file governs the same folder or a parent folder.
         """
         keys = (parsed.source.real, parsed.text_hash)
         for key in keys:
             for earlier in self._read[key]:
                 if parsed.drafts and found.folder.is_relative_to(earlier.folder):
                     return earlier.shown
-        if is_always:
+        # A later file with the same text is skipped only if these rules are always active.
+        if self._is_always:
             for key in keys:
                 self._read[key].append(found)
         return ""
@@ -102,10 +112,6 @@ class ImportResolver:
             parsed: The file.
             found: The location of the file.
         """
-        self.problems = []
-        self.sources = []
-        self.skips_twins = False
-        self._is_always = parsed.front_matter.mode is Mode.ALWAYS
         return list(self._drafts(parsed, found, [_Step(parsed.source.real, found.shown, ())]))
 
     def _drafts(self, parsed: ParsedFile, found: FoundFile, chain: list[_Step]) -> Iterator[Draft]:
@@ -135,7 +141,7 @@ class ImportResolver:
         here = chain[-1]
         shown = self._paths.display(real)
         inner = found._replace(shown=shown, path=real)
-        twin = self.find_twin(parsed, inner, self._is_always)
+        twin = self._find_twin(parsed, inner)
         if twin:
             self.skips_twins = True
             reason = f"is not imported: it has the same text as {twin}, which was read before."
@@ -164,7 +170,7 @@ class ImportResolver:
         if fence is None or problem:
             # A word after `@` may also be the name of a user or a decorator.
             is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
-            raise _NotImportedError(*([problem] if is_path else []))
+            raise _NotImportedError(problem if is_path else "")
         if suffix and suffix not in _SUFFIXES:
             raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
         self._check_chain(real, chain)
