@@ -365,6 +365,12 @@ class Rules:
         # even to the first call that uses the folder.
         self._store.touch(inside)
         self._hold()
+        with self._as_seen_by_commands():
+            return self._judge_by_rules(agent, call, tool, inside)
+
+    def _judge_by_rules(
+        self, agent: Agent, call: ToolCall, tool: Tool, inside: list[str]
+    ) -> Verdict | None:
         rules = self._enforced()
         if not rules:
             return self._judge_new_rules(agent, call, tool)
@@ -372,8 +378,7 @@ class Rules:
         if hilum_checks.needs_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
-        with self._as_seen_by_commands():
-            verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
+        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
         if tool.risk == "read":
             reasons = [
                 hilum_checks.check_context(rules, path, self.session.kind) for path in inside
