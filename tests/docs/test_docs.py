@@ -4,6 +4,7 @@ import ast
 import os
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -20,18 +21,26 @@ SOURCES = [p for f in ("kernel", "plugins") for p in sorted((ROOT / f).rglob("*.
 
 
 def run(*command, cwd=ROOT, **environ):
-    """Run a Python program as a reader would; gives what it printed, errors included."""
+    """Run a Python program as a reader would; gives what it printed, errors included.
+
+    A program that hangs prints where each of its threads is.
+    """
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("HILUM_", "PYTEST_"))
     }
-    done = subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=clean | environ, timeout=100,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", *command],
+        cwd=cwd, env=clean | environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    try:
+        output, _ = process.communicate(timeout=100)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        output, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, output
+    return output
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Real ``hilum`` processes against a scripted model on the loopback interface."""
 
 import fcntl
+import inspect
 import json
 import os
 import pty
@@ -164,13 +165,17 @@ class Cli:
         when it is time.
         """
         left = list(answers)
+        is_whole_script = len(answers) == 1 and callable(answers[0])
+        if is_whole_script:
+            # A function that takes no request would answer each one with an error.
+            inspect.signature(answers[0]).bind("request")
 
         async def script(request: Any) -> Any:
             answer = left.pop(0)
             return await answer() if callable(answer) else answer
 
         async with serve(
-            answers[0] if len(answers) == 1 and callable(answers[0]) else script,
+            answers[0] if is_whole_script else script,
             **{"pace": 1.0, **options},
         ) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}

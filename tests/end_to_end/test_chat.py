@@ -120,7 +120,7 @@ async def test_a_rejection_with_a_reason_reaches_the_model(cli, asks):
 async def test_a_stop_gives_everything_back(cli):
     """The unread messages and the draft return to the input, and nothing is sent."""
 
-    async def never():
+    async def never(request):
         await trio.sleep_forever()
 
     async with cli.model(never) as server, cli.on_screen() as screen:
@@ -207,7 +207,7 @@ async def test_completion_and_history(cli):
 async def test_the_terminal_goes_away(cli):
     """The program ends, and so does what it started."""
 
-    async def never():
+    async def never(request):
         await trio.sleep_forever()
 
     async with cli.model(never), cli.on_screen() as screen:

@@ -282,7 +282,7 @@ async def test_three_terminals(cli):
 async def test_a_run_of_hilum_run_is_joined_and_stopped(cli, wait_until):
     """Its user sees the second terminal's stop as that of the run."""
 
-    async def never():
+    async def never(request):
         await trio.sleep_forever()
 
     async with cli.model(never) as server, cli.started("run", "Think long") as process:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,8 +57,11 @@ MAX_TASKS = 100
 INITIALIZE_TIMEOUT = 30.0
 SHUTDOWN_TIMEOUT = 1.0
 MAX_STDERR_LINE = 500
+MAX_STDERR_LINES = 50
 # Seconds to wait for the rest of standard error after the server has closed its standard output.
 STDERR_TIMEOUT = 0.3
+# How a line begins that names an error, in the output of programs in various languages.
+_ERROR = re.compile(r"(?:[\w.]*(?:Error|Exception)|error|fatal|panic)\b.*:|thread '.*' panicked")
 # Codes of errors: the method does not exist; the server wants the request again.
 _NO_METHOD = -32601
 _SERVER_CANCELLED = -32802
@@ -108,7 +112,7 @@ class LanguageClient:
     _tasks_changed: trio.Event = attrs.Factory(trio.Event)
     _unsolicited: int = 0
     _stderr_ended: trio.Event = attrs.Factory(trio.Event)
-    _stderr: deque[str] = attrs.Factory(lambda: deque(maxlen=5))
+    _stderr: deque[str] = attrs.Factory(lambda: deque(maxlen=MAX_STDERR_LINES))
     _send: Any = None
     _receive: Any = None
 
@@ -138,14 +142,22 @@ class LanguageClient:
     def fail(self, reason: str) -> None:
         """Mark the server as failed, for a reason that is a sentence."""
         if not self.failure:
-            last = self._stderr[-1] if self._stderr else ""
-            output = f" Its last output: {last}" if last else ""
+            line = self._find_error_line()
+            output = f" Its last output: {line}" if line else ""
             self.failure = f"{reason}{output}"
         for pending in self._pending.values():
             pending.done.set()
         self.failed.set()
         self._wake_push_readers()
         self._tasks_changed.set()
+
+    def _find_error_line(self) -> str:
+        """Return the last line of output that names an error, or else the last line."""
+        # Many programs print a stack trace after their message.
+        for line in reversed(self._stderr):
+            if _ERROR.match(line):
+                return line
+        return self._stderr[-1] if self._stderr else ""
 
     async def _read(self) -> None:
         reader = FrameReader()

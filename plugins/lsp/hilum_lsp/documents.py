@@ -10,7 +10,7 @@ import trio
 from hilum import WarmFinding
 
 from hilum_lsp.errors import ServerRefused
-from hilum_lsp.positions import TextLines
+from hilum_lsp.positions import BOM, TextLines
 from hilum_lsp.protocol import DiagnosticReport, ServerDiagnostic
 from hilum_lsp.uris import make_uri
 
@@ -23,7 +23,6 @@ MAX_OPEN = 30
 MAX_FINDINGS = 2_000
 # Seconds between two requests if a server wants the first one again.
 AGAIN_PAUSE = 0.05
-_BOM = "\ufeff"
 _SEVERITIES = {1: "error", 2: "warning", 3: "info"}
 
 
@@ -63,7 +62,7 @@ class Documents:
         Raises:
             ServerFailed: The server has failed.
         """
-        text = text.removeprefix(_BOM)
+        text = text.removeprefix(BOM.decode())
         document = self._open.pop(path, None)
         if document is None:
             document = self._open_document(path, text)

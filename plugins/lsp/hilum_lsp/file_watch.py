@@ -16,6 +16,7 @@ _CREATED = 1
 _CHANGED = 2
 _DELETED = 3
 
+# Time of the last change in nanoseconds, size in bytes, and inode.
 Stamp = tuple[int, int, int]
 
 
@@ -63,9 +64,11 @@ def find_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, S
             for entry in entries:
                 name = entry.name
                 if name.endswith(suffixes):
-                    stamp = _read_stamp(entry)
-                    if stamp is not None:
-                        yield entry.path, stamp
+                    try:
+                        stamp = make_stamp(entry.stat())
+                    except OSError:  # the file was deleted after it had been listed
+                        continue
+                    yield entry.path, stamp
                 elif (
                     not name.startswith(".")
                     and name not in _SKIPPED
@@ -74,8 +77,6 @@ def find_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, S
                     left.append(entry.path)
 
 
-def _read_stamp(entry: os.DirEntry[str]) -> Stamp | None:
-    with suppress(OSError):
-        status = entry.stat()
-        return (status.st_mtime_ns, status.st_size, status.st_ino)
-    return None
+def make_stamp(status: os.stat_result) -> Stamp:
+    """Return what identifies the content of a file."""
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -172,16 +172,18 @@ class Navigator:
         target = await self.read_target("", path, 0)
         server = await self.pool.find_navigator(target.path)
 
-        async def ask(client: LanguageClient, documents: Documents) -> list[tuple[int, Any]]:
+        async def ask(
+            client: LanguageClient, documents: Documents
+        ) -> list[tuple[tuple[str, ...], DocumentSymbol]]:
             document = documents.synchronize(target.path, target.text)
-            return list(_flatten(await self._find_document_symbols(client, document)))
+            return list(_with_parents(await self._find_document_symbols(client, document)))
 
         rows = []
-        for depth, symbol in await self.use(server, ask):
+        for parents, symbol in await self.use(server, ask):
             if query.lower() in symbol.name.lower():
                 number = symbol.selection_range.start.line + 1
                 kind = _describe_kind(symbol.kind)
-                rows.append(f"{'  ' * depth}{number}: {kind} {to_one_line(symbol.name)}")
+                rows.append(f"{'  ' * len(parents)}{number}: {kind} {to_one_line(symbol.name)}")
         return _report_rows(rows, f"{target.shown}:", "Pass a query.")
 
     async def _find_symbols(
@@ -498,15 +500,6 @@ def _to_location(place: Location | LocationLink) -> Location:
     if isinstance(place, Location):
         return place
     return Location(place.target_uri, place.target_selection_range)
-
-
-def _flatten(
-    symbols: Iterable[DocumentSymbol], depth: int = 0
-) -> Iterable[tuple[int, DocumentSymbol]]:
-    """Yield symbols and those inside them, each with its depth."""
-    for symbol in symbols:
-        yield depth, symbol
-        yield from _flatten(symbol.children, depth + 1)
 
 
 def _with_parents(

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from typing import Literal
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark at the beginning of a file, which is not part of the text."""
 # The protocol knows only these ends of lines; `splitlines` would split at others as well.
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 

@@ -36,7 +36,7 @@ from hilum_lsp.navigation import (
     make_position,
     split_name,
 )
-from hilum_lsp.positions import Encoding, TextLines
+from hilum_lsp.positions import BOM, Encoding, TextLines
 from hilum_lsp.protocol import DocumentChange, Location, Range, TextEdit, WorkspaceEdit
 from hilum_lsp.servers import SERVERS
 from hilum_lsp.uris import read_uri
@@ -56,7 +56,6 @@ MAX_PLANS = 10
 # Maximum size of all files of a rename together, in bytes.
 MAX_TOTAL_BYTES = 50_000_000
 _NAME = re.compile(r"[^\W\d][\w$]*")
-_BOM = b"\xef\xbb\xbf"
 # Folders of installed packages, whose files belong to somebody else.
 _INSTALLED = {"site-packages", "node_modules", ".venv", "venv"}
 # What may stand in place of the old name: the new one, an import or export under another name, and
@@ -550,7 +549,7 @@ class _MissedUseFinder:
             if _is_installed(workspace, real, path):
                 return None
             with workspace.at(real) as place, place.open() as file:
-                text = file.read(MAX_FILE_BYTES).removeprefix(_BOM).decode(errors="replace")
+                text = file.read(MAX_FILE_BYTES).removeprefix(BOM).decode(errors="replace")
         except (ToolError, OSError):
             return None
         return real, TextLines(text, self.encoding)
@@ -611,9 +610,9 @@ class _ChangeReader:
         shown = self.session.workspace.relative(path)
         with self.session.workspace.at(path) as place, place.open() as file:
             before = file.read(MAX_FILE_BYTES + 1)
-        mark = _BOM if before.startswith(_BOM) else b""
+        mark = BOM if before.startswith(BOM) else b""
         try:
-            text = before.removeprefix(_BOM).decode()
+            text = before.removeprefix(BOM).decode()
         except UnicodeDecodeError:
             text = ""
         if not text or len(before) > MAX_FILE_BYTES:
@@ -737,8 +736,8 @@ def _count_places(count: int) -> str:
 
 def _make_diff(change: FileRename) -> str:
     """Return a change as a unified diff, with "\\n" as newlines."""
-    old = change.before.removeprefix(_BOM).decode().replace("\r\n", "\n")
-    new = change.after.removeprefix(_BOM).decode().replace("\r\n", "\n")
+    old = change.before.removeprefix(BOM).decode().replace("\r\n", "\n")
+    new = change.after.removeprefix(BOM).decode().replace("\r\n", "\n")
     rows = difflib.unified_diff(
         re.findall(r"[^\n]*\n|[^\n]+", old),
         re.findall(r"[^\n]*\n|[^\n]+", new),

@@ -19,8 +19,9 @@ from hilum_lsp.client import LanguageClient
 from hilum_lsp.documents import Documents
 from hilum_lsp.errors import ServerFailed, ServerRefused
 from hilum_lsp.extended_settings import list_extended
-from hilum_lsp.file_watch import FileWatch
+from hilum_lsp.file_watch import FileWatch, Stamp, make_stamp
 from hilum_lsp.memory_use import measure_tree
+from hilum_lsp.positions import BOM
 from hilum_lsp.uris import make_uri
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from hilum_lsp.settings import LspSettings
 
 T = TypeVar("T")
-Stamp = tuple[int, int, int]
 
 # How often a server that failed is started again, and the seconds before the first of these starts;
 # each further pause is twice as long.
@@ -65,7 +65,6 @@ fi
 exec "$@"
 """
 _ENDED = "It was ended."
-_BOM = b"\xef\xbb\xbf"
 _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 
 
@@ -451,7 +450,7 @@ def _has_text(path: Path, text: str) -> bool:
     data = text.encode(errors="surrogatepass")
     with suppress(OSError), open(path, "rb", opener=_open) as file:
         # A file that somebody replaced may have any size.
-        return file.read(len(data) + len(_BOM) + 1).removeprefix(_BOM) == data
+        return file.read(len(data) + len(BOM) + 1).removeprefix(BOM) == data
     return False
 
 
@@ -465,7 +464,7 @@ def _read_stamp(path: str) -> Stamp | None:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return None
-        return (status.st_mtime_ns, status.st_size, status.st_ino)
+        return make_stamp(status)
     return None
 
 

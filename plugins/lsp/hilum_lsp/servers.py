@@ -62,6 +62,8 @@ class LanguageServer:
         env: Environment variables to set.
         package: The Node package that contains the program, if only some versions are servers.
         version: The first major version of this package that is a server.
+        rustup_component: The component of rustup that contains the program. Without it, the program
+            that rustup installs only prints an error.
     """
 
     name: str
@@ -81,6 +83,7 @@ class LanguageServer:
     env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     package: str = ""
     version: int = 0
+    rustup_component: str = ""
 
     def as_checker(self, *, always: bool) -> Checker:
         """Return the server as ``hilum-lint`` describes a program, to find it in a project.
@@ -106,6 +109,8 @@ class LanguageServer:
         Args:
             program: Path of the program.
         """
+        if self.rustup_component:
+            return _find_missing_component(program, self.rustup_component)
         if not self.package:
             return ""
         # A package manager puts a link to the program, or a script, beside the packages.
@@ -132,6 +137,26 @@ def _read_major_version(path: str, package: str) -> int | None:
         return int(described["version"].partition(".")[0])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _find_missing_component(program: str, component: str) -> str:
+    """Return how to install a component of rustup that no toolchain has, or an empty string. Blocks.
+
+    Args:
+        program: Path of the program. One that was not installed by rustup needs no component.
+        component: The name of the component and of its program.
+    """
+    if os.path.basename(os.path.realpath(program)) != "rustup":
+        return ""
+    home = os.environ.get("RUSTUP_HOME") or os.path.expanduser("~/.rustup")
+    toolchains = os.path.join(home, "toolchains")
+    try:
+        names = os.listdir(toolchains)
+    except OSError:
+        return ""  # rustup keeps its toolchains elsewhere, and the server itself says what it lacks
+    if any(os.path.exists(os.path.join(toolchains, name, "bin", component)) for name in names):
+        return ""
+    return f"rustup has not installed it, and the user may run `rustup component add {component}`"
 
 
 # The order is that of preference: of the servers that a project configures, and then of those that
@@ -235,6 +260,7 @@ SERVERS = (
         indexes=True,
         restart_files=("Cargo.toml",),
         env={"CARGO_NET_OFFLINE": "true"},
+        rustup_component="rust-analyzer",
     ),
     LanguageServer(
         "clangd",

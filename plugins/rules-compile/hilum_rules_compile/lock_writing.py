@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
+import msgspec
 from hilum import StoreError, Workspace
 from hilum.errors import HilumError
 from hilum_rules.atomic_files import replace_file
@@ -90,7 +91,11 @@ def format_lock(entries: Iterable[Entry]) -> str:
 
 def _order(entry: Entry) -> tuple[object, ...]:
     # All fields count, because a merge may leave two entries for one sentence.
-    return entry.file, entry.sentence, *attrs.astuple(attrs.evolve(entry, line=0))
+    return (
+        entry.file,
+        entry.sentence,
+        *msgspec.structs.astuple(msgspec.structs.replace(entry, line=0)),
+    )
 
 
 def _quote(text: str) -> str:

@@ -45,6 +45,10 @@ def _binding_words() -> re.Pattern[str]:
     )
 
 
+def _has_binding_word(text: str) -> bool:
+    return _binding_words().search(text) is not None
+
+
 # A text that consists of code alone.
 _CODE_ONLY = re.compile(r"(```|~~~).*\1", re.DOTALL)
 
@@ -53,13 +57,13 @@ def is_description(rule: Rule) -> bool:
     """Return whether a text is a directory tree, or a row of a table that only describes."""
     if _TREE.search(rule.content):
         return _is_tree(rule)
-    return rule.is_row and not rule.hard and not _binding_words().search(rule.content)
+    return rule.is_row and not rule.hard and not _has_binding_word(rule.content)
 
 
 def _is_tree(rule: Rule) -> bool:
     """Return whether a text is a directory tree without a sentence that sounds binding."""
     parts = _TREE.split(rule.content)
-    return len(parts) > 1 and not _binding_words().search(parts[0])
+    return len(parts) > 1 and not _has_binding_word(parts[0])
 
 
 def sounds_binding(rule: Rule) -> bool:
@@ -68,7 +72,7 @@ def sounds_binding(rule: Rule) -> bool:
         return False
     if is_description(rule) or not re.search(r"\w", rule.sentence):
         return False
-    return rule.hard or _binding_words().search(rule.sentence) is not None
+    return rule.hard or _has_binding_word(rule.sentence)
 
 
 def may_bind(rule: Rule) -> bool:
@@ -83,19 +87,19 @@ def may_bind(rule: Rule) -> bool:
         return False
     if _CODE_ONLY.fullmatch(rule.content.strip()) and not rule.lead:
         # Commands that are only listed, unless the heading says when they must run.
-        return _binding_words().search(rule.section.rpartition(" > ")[2]) is not None
+        return _has_binding_word(rule.section.rpartition(" > ")[2])
     return re.search(r"\w", rule.content) is not None
 
 
 def needs_decision(rule: Rule) -> bool:
     """Return whether a sentence may bind, is not enforced as a whole and was not decided about."""
-    is_enforced = rule.check is not None and not rule.is_partial
+    is_enforced = rule.is_enforced and not rule.is_partial
     return not is_enforced and not rule.is_decided and may_bind(rule)
 
 
 def is_conspicuous(rule: Rule) -> bool:
     """Return whether the user is told that a sentence is not enforced."""
-    return rule.check is None and needs_decision(rule) and sounds_binding(rule)
+    return not rule.is_enforced and needs_decision(rule) and sounds_binding(rule)
 
 
 def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:

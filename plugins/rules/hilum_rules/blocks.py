@@ -194,7 +194,8 @@ class _Splitter:
         if found is None:
             return False
         self.end_list()
-        title = _heading_text(line[found.end() :])
+        # Closing marks are optional: ``## Title ##``.
+        title = _CLOSING_MARKS.sub("", line[found.end() :].strip()).rstrip()
         if title:
             self.add("heading", number, title, len(found[1]))
         else:
@@ -273,11 +274,6 @@ class _Splitter:
         while self.indents and indent <= self.indents[-1]:
             self.indents.pop()
         return True
-
-
-def _heading_text(text: str) -> str:
-    """Return the text of a heading without optional closing marks: ``## Title ##``."""
-    return _CLOSING_MARKS.sub("", text.strip()).rstrip()
 
 
 def _unquote(line: str, depth: int = 99) -> str:

@@ -42,8 +42,6 @@ and line, whether hilum enforces it or it is only advice to the model, and why.
 """
 # The actions, with the argument that each one takes.
 _ACTIONS = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}
-# The sub-commands that other packages provide.
-_SUB_COMMANDS = {"compile": "hilum-rules-compile"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,8 +50,8 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 1 if a checked file has problems.
     """
-    if argv and argv[0] in _SUB_COMMANDS:
-        return _run_sub_command(argv[0], list(argv[1:]))
+    if argv and argv[0] == "compile":
+        return _run_compile(list(argv[1:]))
     check_text(argv)
     try:
         options = _make_parser().parse_intermixed_args(argv)
@@ -89,19 +87,18 @@ def _check_options(options: argparse.Namespace) -> None:
         )
 
 
-def _run_sub_command(name: str, argv: list[str]) -> int:
-    """Run a sub-command that another package provides.
+def _run_compile(argv: list[str]) -> int:
+    """Run the sub-command ``compile``, which another package provides.
 
     Raises:
         UsageError: The package is not installed.
     """
-    package = _SUB_COMMANDS[name]
-    run = load_command(name, "hilum.rules_commands")
+    run = load_command("compile", "hilum.rules_commands")
     if run is None:
         raise UsageError(
-            f"hilum rules {name} comes with the package {package}.",
+            "hilum rules compile comes with the package hilum-rules-compile.",
             code=E_NOT_FOUND,
-            hint=f"pip install {package}",
+            hint="pip install hilum-rules-compile",
         )
     return run(argv)
 
@@ -250,7 +247,7 @@ def _rule_data(number: str, file: RulesFile, rule: Rule, state: str) -> dict[str
         "path": rule.path,
         "line": rule.line,
         "file": file.path,
-        "enforced": rule.check is not None,
+        "enforced": rule.is_enforced,
         "state": state,
         "why": rule.why,
         "enforce": [line.text for line in rule.enforce],

@@ -6,6 +6,7 @@ Removed comments are reported. A comment that begins with ``enforce:`` is an ins
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -44,26 +45,22 @@ def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     A code span ends at the next sequence of the same number of backticks.
     """
     runs = [match.span() for match in re.finditer("`+", line)]
-    # Search from the right to find matching sequences in linear time, because a line may have
-    # thousands of them.
-    next_of_length: dict[int, int] = {}
-    partners = [0] * len(runs)
-    for index in range(len(runs) - 1, -1, -1):
-        length = runs[index][1] - runs[index][0]
-        partners[index] = next_of_length.get(length, 0)
-        next_of_length[length] = index
-    index = 0
-    while index < len(runs):
-        partner = partners[index]
-        if partner:
-            yield runs[index][0], runs[partner][1]
-        index = (partner or index) + 1
+    # The ends of the sequences of each length, last first. A line may have thousands of them, so
+    # that a search for each one would take too long.
+    ends = defaultdict[int, list[int]](list)
+    for begin, end in reversed(runs):
+        ends[end - begin].append(end)
+    last = 0
+    for begin, end in runs:
+        following = ends[end - begin]
+        following.pop()
+        if begin >= last and following:
+            last = following[-1]
+            yield begin, last
 
 
 def blank_code_spans(line: str) -> str:
     """Return a line with its code spans replaced by spaces."""
-    if "`" not in line:
-        return line
     blanked = ""
     at = 0
     for begin, end in find_code_spans(line):
@@ -77,64 +74,56 @@ class Comment(NamedTuple):
 
     Attributes:
         line: The line on which the comment begins, from 1.
-        lines: The number of lines in the comment.
         text: The text.
         closed: Whether the comment is closed.
     """
 
     line: int
-    lines: int
     text: str
     closed: bool = True
 
 
-def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
+def remove_comments(given: Sequence[str]) -> tuple[list[str], list[Comment]]:
     """Return lines without their HTML comments, and the comments.
 
     The number of lines stays the same. Comments in code are kept, and so is an unclosed comment,
     because removing it would remove everything below it.
     """
-    lines = list(given)
-    comments = list[Comment]()
+    lines: list[str] = []
+    comments: list[Comment] = []
     fences = FenceTracker()
-    number = 0
-    while number < len(lines):
-        if fences.is_code(lines[number]) or _OPEN not in lines[number]:
-            number += 1
+    closing = [number for number, line in enumerate(given, 1) if _CLOSE in line]
+    inner: list[str] = []  # the lines of the open comment
+    for number, line in enumerate(given, 1):
+        rest = line
+        if inner:
+            before, close, rest = line.partition(_CLOSE)
+            inner.append(before)
+            if close:
+                comments.append(Comment(number - len(inner) + 1, "\n".join(inner)))
+                inner = []
+        # Inside a comment, nothing is left, so that reported line numbers stay correct.
+        if fences.is_code(rest):
+            lines.append(rest)
             continue
-        lines[number], start = _remove_from_line(lines[number], number + 1, comments)
-        if start < 0:
-            number += 1
-            continue
-        last = _find_close(lines, number + 1)
-        if last < 0:
-            comments.append(Comment(number + 1, 1, "", closed=False))
+        kept, opened = _remove_from_line(rest, number, comments)
+        if opened is None:
+            lines.append(kept)
+        elif number < max(closing, default=0):
+            lines.append(kept.rstrip())
+            inner = [opened]
+        else:
+            comments.append(Comment(number, "", closed=False))
+            lines += [f"{kept}{_OPEN}{opened}", *given[number:]]
             break
-        first_line = lines[number]
-        before, _, after = lines[last].partition(_CLOSE)
-        inner = [first_line[start + len(_OPEN) :], *lines[number + 1 : last], before]
-        comments.append(Comment(number + 1, len(inner), "\n".join(inner)))
-        # Blank lines take the place of a comment, so that reported line numbers stay correct.
-        lines[number] = first_line[:start].rstrip()
-        lines[number + 1 : last] = [""] * (last - number - 1)
-        lines[last] = after
-        number = last
     return lines, comments
 
 
-def _find_close(lines: Sequence[str], start: int) -> int:
-    """Return the index of the first line that closes a comment; -1 if none does."""
-    for number in range(start, len(lines)):
-        if _CLOSE in lines[number]:
-            return number
-    return -1
-
-
-def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[str, int]:
+def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[str, str | None]:
     """Remove the comments that end on their line.
 
     Returns:
-        The rest of the line, and the position in it at which an unfinished comment begins, or -1.
+        The rest of the line, and the text of an unfinished comment that begins after it, if any.
     """
     # Code spans are replaced by spaces, so that positions stay valid in the original line.
     plain = blank_code_spans(line)
@@ -143,10 +132,10 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
     start = plain.find(_OPEN)
     while start >= 0:
         rest += line[at:start]
-        end = line.find(_CLOSE, start + len(_OPEN))
-        if end < 0:
-            return rest + line[start:], len(rest)
-        comments.append(Comment(number, 1, line[start + len(_OPEN) : end]))
-        at = end + len(_CLOSE)
+        text, close, _ = line[start + len(_OPEN) :].partition(_CLOSE)
+        if not close:
+            return rest, text
+        comments.append(Comment(number, text))
+        at = start + len(_OPEN) + len(text) + len(_CLOSE)
         start = plain.find(_OPEN, at)
-    return rest + line[at:], -1
+    return rest + line[at:], None

@@ -89,9 +89,12 @@ _PROJECT_PLACES = (
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 
+# All locations in a project folder.
+_FOLDER_PLACES = (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES)
+
 NESTED_NAMES = frozenset(
     name
-    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES)
+    for place in _FOLDER_PLACES
     for name in ([place.folder.partition("/")[0]] if place.folder else place.names)
 )
 """The names of files and folders by which a folder may have rules of its own."""
@@ -100,7 +103,7 @@ NESTED_NAMES = frozenset(
 def list_patterns() -> list[str]:
     """Return the patterns, as in ``.gitignore``, of all files that would be a project's rules."""
     patterns = [PROJECT_LOCK]
-    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES):
+    for place in _FOLDER_PLACES:
         for name in place.names:
             if place.is_tree:
                 patterns.append(f"**/{place.folder}/**/*{name}")
@@ -157,7 +160,7 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
         """Return a readable path: on one line, relative to the workspace or to ``~``."""
         name = str(path)
         if path.is_relative_to(self.top):
-            name = PurePosixPath(os.path.relpath(path, self.workspace)).as_posix()
+            name = os.path.relpath(path, self.workspace)
         elif path.is_relative_to(self.home):
             name = f"~/{path.relative_to(self.home).as_posix()}"
         return escape_name(name)
@@ -360,7 +363,7 @@ def _rule_name(path: Path, ending: str) -> str:
 def guess_dialect(path: Path) -> str:
     """Return the format that a file's name and folders indicate."""
     name = path.name.lower()
-    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES):
+    for place in _FOLDER_PLACES:
         endings = [each.lower() for each in place.names]
         if place.is_tree and place.folder not in path.as_posix():
             # Outside of their folders, only files with endings of their own are recognized.
@@ -372,7 +375,5 @@ def guess_dialect(path: Path) -> str:
 
 def folders_between(top: Path, folder: Path) -> list[Path]:
     """Return all folders from ``top`` down to ``folder``, including both."""
-    if not folder.is_relative_to(top):
-        return [folder]
-    parts = folder.relative_to(top).parts
-    return [top.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+    above = [each for each in reversed(folder.parents) if each.is_relative_to(top)]
+    return [*above, folder]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from hilum_checks import exceptions
+from msgspec.structs import replace
 
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Rule
@@ -29,11 +29,11 @@ def withdraw_limited(rules: Sequence[Rule]) -> list[Rule]:
     for at, rule in enumerate(rules):
         for number in _find_limited(rules, at):
             limited = kept[number]
-            if limited.check is None or limited.enforce:
+            if not limited.is_enforced or limited.enforce:
                 continue
             shown = escape_name(rule.sentence)[:MAX_SHOWN]
             why = f"advice: “{shown}” below it may make an exception"
-            kept[number] = msgspec.structs.replace(limited, check=None, why=why)
+            kept[number] = replace(limited, check=None, why=why)
     return kept
 
 
@@ -45,7 +45,7 @@ def _find_limited(rules: Sequence[Rule], at: int) -> Iterator[int]:
         if not exceptions.is_about_code(text):
             yield from _find_section_before(rules, at)
         return
-    if rule.check is not None or rule.enforce:
+    if rule.is_enforced or rule.enforce:
         return
     if exceptions.makes_exception(text):
         yield from _find_list_before(rules, at)

@@ -33,8 +33,8 @@ _WHEN = {
     Mode.AGENT: "when the model asks for them",
     Mode.MANUAL: "when you name the file (@name)",
 }
-# Files that some agents read only because their configuration names them.
-_NAMED_ONLY = {"CONVENTIONS.md": "aider"}
+# The file that aider reads only because its configuration names it.
+_NAMED_ONLY = "CONVENTIONS.md"
 
 
 def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
@@ -54,10 +54,10 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
             is_user = problem.path.startswith("~")
             message = f"{problem.path}: {problem.message}"
             yield ForeignFile(path, _find_agent(path, ""), "rules", is_user, problems=(message,))
-    for name, agent in _NAMED_ONLY.items():
-        if os.path.lexists(folder / name) and name not in settings.files:
-            reason = f'it is not read; to read it, set rules.files = ["{name}"]'
-            yield ForeignFile(folder / name, agent, "rules", left=(reason,))
+    path = folder / _NAMED_ONLY
+    if os.path.lexists(path) and _NAMED_ONLY not in settings.files:
+        reason = f'it is not read; to read it, set rules.files = ["{_NAMED_ONLY}"]'
+        yield ForeignFile(path, "aider", "rules", left=(reason,))
 
 
 def _is_own(path: Path) -> bool:
@@ -69,7 +69,7 @@ def _describe(file: RulesFile) -> ForeignFile:
     assert file.real is not None
     works = []
     if file.rules:
-        enforced = sum(rule.check is not None for rule in file.rules)
+        enforced = sum(rule.is_enforced for rule in file.rules)
         rules = "1 rule is" if len(file.rules) == 1 else f"{len(file.rules)} rules are"
         works.append(f"{rules} read {_WHEN[file.mode]}, {enforced} enforced")
     return ForeignFile(

@@ -11,7 +11,7 @@ from hilum.frontmatter import Document, flag, globs, read, text
 from hilum_checks.braces import expand_braces
 
 from hilum_rules.hidden_characters import reveal
-from hilum_rules.rule import Mode
+from hilum_rules.rule import Mode, Problems
 
 # The fields of each format; other formats have none.
 _FIELDS = {
@@ -62,7 +62,7 @@ class FrontMatter(NamedTuple):
     description: str
     body: str
     line: int
-    problems: list[tuple[int, str]]
+    problems: Problems
 
 
 def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
@@ -82,8 +82,11 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
         problems += [(1, message)] if message else []
         return FrontMatter(mode, (), "", document.body, document.line, problems)
     names = _FIELDS.get(dialect, ())
-    mode, patterns = _find_mode(document, dialect)
-    problems += _report_odd_values(document, names)
+    mode, patterns = _find_mode(document, dialect, names)
+    for name in names:
+        value = _explain_odd_value(document, name)
+        if value:
+            problems.append((document.lines.get(name, 1), f"{name}: found {value}"))
     if dialect == "instructions" and not patterns:
         problems.append((1, _NO_APPLY_TO))
     problems += _report_unknown(document, names)
@@ -122,9 +125,10 @@ def _guess_dialect(document: Document) -> str:
     return "instructions" if "applyTo" in keys else "markdown"
 
 
-def _find_mode(document: Document, dialect: str) -> tuple[Mode, tuple[str, ...]]:
+def _find_mode(
+    document: Document, dialect: str, names: Collection[str]
+) -> tuple[Mode, tuple[str, ...]]:
     """Return when rules are active, and the patterns of the files that activate them."""
-    names = _FIELDS.get(dialect, ())
     found = [globs(document, name) for name in _PATTERNS if name in names]
     patterns = next(filter(None, found), ())
     if dialect in _NAMING:
@@ -141,15 +145,8 @@ def _find_mode(document: Document, dialect: str) -> tuple[Mode, tuple[str, ...]]
     return (Mode.AGENT if text(document, "description") else Mode.MANUAL), ()
 
 
-def _report_odd_values(document: Document, names: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield problems about values of an unexpected type."""
-    for name in names:
-        problem = _explain_odd_value(document, name)
-        if problem:
-            yield document.lines.get(name, 1), f"{name}: found {problem}"
-
-
 def _explain_odd_value(document: Document, name: str) -> str:
+    """Return what is unexpected about the value of a field, or nothing."""
     value = document.fields.get(name)
     written = text(document, name)
     shown = repr(written[:40])

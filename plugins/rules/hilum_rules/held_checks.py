@@ -6,8 +6,9 @@ switching to a branch without it, also while the session is closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -88,18 +89,15 @@ class HeldChecks:
         lasting = {part: rule for part, rule in present.items() if not rule.is_passing}
         self._known |= lasting
         self.is_full = len(self._known) > MAX_HELD
-        if self.is_full:
-            # The first checks stay in force: those added later may be an agent's.
-            self._known = dict(list(self._known.items())[:MAX_HELD])
+        # The first checks stay in force: those added later may be an agent's.
+        self._known = dict(islice(self._known.items(), MAX_HELD))
         self._gone = {part: rule for part, rule in self._known.items() if part not in present}
         self.rules = tuple(_mark_gone(rule, part) for part, rule in self._gone.items())
         self._reported -= present.keys()
 
     def take_unreported(self) -> list[HeldCheck]:
         """Return the checks that are in no file any more and were not returned before."""
-        new = [part for part in self._gone if part not in self._reported]
-        self._reported.update(new)
-        return [_to_data(self._gone[part], part) for part in new]
+        return _take_new(self._gone, self._reported)
 
     def take_unlogged(self) -> list[list[HeldCheck]]:
         """Return the checks in force that the log does not contain yet, in lists of some length.
@@ -107,9 +105,7 @@ class HeldChecks:
         A resumed session finds them in the log, so that a change of their files while no session
         runs does not lift them either.
         """
-        new = [part for part in self._known if part not in self._logged]
-        self._logged.update(new)
-        checks = [_to_data(self._known[part], part) for part in new]
+        checks = _take_new(self._known, self._logged)
         return [checks[at : at + MAX_LOGGED] for at in range(0, len(checks), MAX_LOGGED)]
 
     def restore(self, data: Mapping[str, Any], *, is_reported: bool) -> list[str]:
@@ -126,37 +122,41 @@ class HeldChecks:
             checks = msgspec.convert(data.get("checks"), list[HeldCheck])
         except msgspec.ValidationError:
             return []
-        known: dict[Part, HeldCheck] = {}
         for each in checks:
             # One that a later version has written does not lift the others.
             with suppress(msgspec.ValidationError, KeyError):
-                known[_read_part(each)] = each
-        for part, each in known.items():
-            self._logged.add(part)
-            if is_reported:
-                self._reported.add(part)
-            self._known[part] = _make_rule(each, part)
+                part = _read_part(each)
+                self._known[part] = _make_rule(each, part)
+                self._logged.add(part)
+                if is_reported:
+                    self._reported.add(part)
         return list(dict.fromkeys(each.path for each in checks))
 
     def list_gone(self) -> list[Rule]:
         """Return the rules, as they were in their files, whose checks stay in force without a file."""
         return list(self._gone.values())
 
+    @staticmethod
+    def describe(checks: Sequence[HeldCheck]) -> str:
+        """Return a line for the user about checks that stay in force without a file.
 
-def describe_held(checks: Iterable[HeldCheck]) -> str:
-    """Return a line for the user about checks that stay in force without a file.
+        Args:
+            checks: The checks, at least one.
+        """
+        files = ", ".join(dict.fromkeys(each.path for each in checks))
+        what = "An enforced rule is" if len(checks) == 1 else f"{len(checks)} enforced rules are"
+        it = "It stays" if len(checks) == 1 else "They stay"
+        return (
+            f"{what} no longer in {files}. {it} in force until this session ends, or until you"
+            " enter /reload-rules."
+        )
 
-    Args:
-        checks: The checks, at least one.
-    """
-    checks = list(checks)
-    files = ", ".join(dict.fromkeys(each.path for each in checks))
-    what = "An enforced rule is" if len(checks) == 1 else f"{len(checks)} enforced rules are"
-    it = "It stays" if len(checks) == 1 else "They stay"
-    return (
-        f"{what} no longer in {files}. {it} in force until this session ends, or until you enter"
-        " /reload-rules."
-    )
+
+def _take_new(rules: Mapping[Part, Rule], known: set[Part]) -> list[HeldCheck]:
+    """Return the checks that are not known yet, and add them to those known."""
+    new = {part: rule for part, rule in rules.items() if part not in known}
+    known.update(new)
+    return [_to_data(rule, part) for part, rule in new.items()]
 
 
 def _mark_gone(rule: Rule, part: Part) -> Rule:

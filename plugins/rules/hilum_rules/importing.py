@@ -6,8 +6,9 @@ Cycles are detected, and the same text is read only once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import attrs
@@ -16,7 +17,7 @@ from hilum import Workspace
 from hilum_rules.discovery import FoundFile, WorkspacePaths
 from hilum_rules.parsed_file import ParsedFile
 from hilum_rules.parsing import Draft, find_imports
-from hilum_rules.rule import Problem
+from hilum_rules.rule import Mode, Problem, problems_in
 
 MAX_DEPTH = 5
 MAX_IMPORTS = 200
@@ -29,20 +30,6 @@ _IMPORTING = frozenset(
 )
 # The home folders of other agents, from which a user's file may import.
 _HOMES = (".claude", ".codex", ".gemini", ".cursor", ".config/opencode")
-
-
-class PlacedDraft(NamedTuple):
-    """A draft and its origin.
-
-    Attributes:
-        draft: The draft.
-        path: The displayed path of the draft's file.
-        titles: The headings above the line that imports the draft's file.
-    """
-
-    draft: Draft
-    path: str
-    titles: tuple[str, ...]
 
 
 class _Step(NamedTuple):
@@ -83,7 +70,7 @@ class ImportResolver:
         self._paths = paths
         self._allowed = allowed
         self._parse = parse
-        self._read: dict[Path | str, list[tuple[PurePosixPath, str]]] = {}
+        self._read = defaultdict[Path | str, list[FoundFile]](list)
         self._imports = 0
         self._names = 0
         self._is_always = True
@@ -99,51 +86,45 @@ class ImportResolver:
         """
         keys = (parsed.source.real, parsed.text_hash)
         for key in keys:
-            for folder, shown in self._read.get(key, ()):
-                if parsed.drafts and found.folder.is_relative_to(folder):
-                    return shown
+            for earlier in self._read[key]:
+                if parsed.drafts and found.folder.is_relative_to(earlier.folder):
+                    return earlier.shown
         if is_always:
             for key in keys:
-                self._read.setdefault(key, []).append((found.folder, found.shown))
+                self._read[key].append(found)
         return ""
 
-    def resolve(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> list[PlacedDraft]:
+    def resolve(self, parsed: ParsedFile, found: FoundFile) -> list[Draft]:
         """Return the drafts of a file, with the drafts of imported files inserted at their imports.
 
         Args:
             parsed: The file.
             found: The location of the file.
-            is_always: Whether the file's rules are always active.
         """
         self.problems = []
         self.sources = []
         self.skips_twins = False
-        self._is_always = is_always
+        self._is_always = parsed.front_matter.mode is Mode.ALWAYS
         return list(self._drafts(parsed, found, [_Step(parsed.source.real, found.shown, ())]))
 
-    def _drafts(
-        self, parsed: ParsedFile, found: FoundFile, chain: list[_Step]
-    ) -> Iterator[PlacedDraft]:
+    def _drafts(self, parsed: ParsedFile, found: FoundFile, chain: list[_Step]) -> Iterator[Draft]:
         here = chain[-1]
         can_import = found.dialect in _IMPORTING
         for draft in parsed.drafts:
-            imported: dict[str, list[PlacedDraft]] = {}
+            imported: dict[str, list[Draft]] = {}
             for name in dict.fromkeys(find_imports(draft.content)) if can_import else ():
                 try:
                     imported[f"@{name}"] = self._import(name, draft, found, chain)
                 except _NotImportedError as error:
-                    if error.args:
-                        message = f"@{name} {error}"
-                        self.problems.append(Problem(here.shown, draft.line, message))
-            rest = _without_imports(draft, imported) if imported else draft
-            if rest.content.strip("\n"):
-                yield PlacedDraft(rest, here.shown, here.titles)
+                    self._report(here, draft, name, str(error))
+            content = _remove_imports(draft.content, imported) if imported else draft.content
+            if content.strip("\n"):
+                titles = (*here.titles, *draft.titles)
+                yield attrs.evolve(draft, content=content, titles=titles, path=here.shown)
             for drafts in imported.values():
                 yield from drafts
 
-    def _import(
-        self, name: str, draft: Draft, found: FoundFile, chain: list[_Step]
-    ) -> list[PlacedDraft]:
+    def _import(self, name: str, draft: Draft, found: FoundFile, chain: list[_Step]) -> list[Draft]:
         """Return the drafts of the file that a name imports."""
         real, fence = self._find_file(name, found, chain)
         self._imports += 1
@@ -156,18 +137,19 @@ class ImportResolver:
         twin = self.find_twin(parsed, inner, self._is_always)
         if twin:
             self.skips_twins = True
+            reason = f"is not imported: it has the same text as {twin}, which was read before."
             # The usual `CLAUDE.md` contains only `@AGENTS.md`, which was read in its own right.
-            if twin != shown:
-                message = (
-                    f"@{name} is not imported: it has the same text as {twin}, which was read"
-                    " before."
-                )
-                self.problems.append(Problem(here.shown, draft.line, message))
+            self._report(here, draft, name, reason if twin != shown else "")
             return []
-        self.sources.append((real, parsed.hash))
-        self.problems += [Problem(shown, line, message) for line, message in parsed.problems]
+        self.sources.append((real, parsed.source.digest))
+        self.problems += problems_in(shown, parsed.problems)
         step = _Step(real, shown, (*here.titles, *draft.titles))
         return list(self._drafts(parsed, inner, [*chain, step]))
+
+    def _report(self, here: _Step, draft: Draft, name: str, reason: str) -> None:
+        """Add a problem about a name, if there is a reason."""
+        if reason:
+            self.problems.append(Problem(here.shown, draft.line, f"@{name} {reason}"))
 
     def _find_file(self, name: str, found: FoundFile, chain: list[_Step]) -> tuple[Path, Workspace]:
         """Return the file that a name imports, and the folder that must contain it."""
@@ -239,10 +221,8 @@ class ImportResolver:
         return None
 
 
-def _without_imports(draft: Draft, imported: dict[str, list[PlacedDraft]]) -> Draft:
-    """Return a draft without the lines that contain only imports."""
-    kept = []
-    for line in draft.content.split("\n"):
-        if not set(line.split()) <= imported.keys():
-            kept.append(line)
-    return attrs.evolve(draft, content="\n".join(kept))
+def _remove_imports(content: str, imported: Collection[str]) -> str:
+    """Return a text without the lines that contain only imports."""
+    return "\n".join(
+        line for line in content.split("\n") if not set(line.split()).issubset(imported)
+    )

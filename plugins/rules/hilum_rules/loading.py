@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-import msgspec
+import hilum_checks
 from hilum import Workspace, config_folder
 from hilum_checks.heading_completion import complete_sentence, name_order
 from hilum_checks.limiting import is_limiting
+from msgspec.structs import replace
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
 from hilum_rules.exceptions_after import withdraw_limited
 from hilum_rules.hidden_characters import escape_name
-from hilum_rules.importing import ImportResolver, PlacedDraft
-from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
-from hilum_rules.parsing import Problems
-from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
+from hilum_rules.importing import ImportResolver
+from hilum_rules.parsed_file import ParsedFile, parse_source
+from hilum_rules.parsing import Draft
+from hilum_rules.rule import (
+    Mode,
+    Problem,
+    Problems,
+    Rule,
+    RulesFile,
+    RuleType,
+    problems_in,
+)
 from hilum_rules.sections import choose_type, find_type
-from hilum_rules.source import Source, Stamp, UnreadableError, read_source, read_stamp
+from hilum_rules.source import (
+    Source,
+    Stamp,
+    UnreadableError,
+    digest_text,
+    read_source,
+    read_stamp,
+)
 
 if TYPE_CHECKING:
     from hilum_checks import Compiled
@@ -33,12 +48,17 @@ MAX_LEAD_WORDS = 6
 MAX_PROBLEMS = 200
 """Maximum number of problems per file to report individually."""
 _NO_STAMP = Stamp(0, 0, 0, 0, 0)
+Key = tuple[Path, str]
+"""A path and the format in which its file was parsed."""
 
 
 class Loader:
     """Loads and caches files, so that only changed files are read again.
 
     Methods block; only one thread at a time may call them.
+
+    Attributes:
+        stamps: The stamps of the current files from before they were read.
 
     Args:
         paths: The paths of the workspace.
@@ -52,8 +72,8 @@ class Loader:
         self.paths = paths
         self.limit = limit
         self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
-        self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
-        self._stamps: dict[Path, Stamp | None] = {}
+        self._parsed: dict[Key, ParsedFile] = {}
+        self.stamps: dict[Path, Stamp | None] = {}
         self._compiled: dict[Rule, tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
@@ -61,12 +81,8 @@ class Loader:
     def parse(self, path: Path, dialect: str, fence: Workspace) -> ParsedFile | str:
         """Parse a file, or return why it cannot be read."""
         stamp = read_stamp(path)
-        self._stamps[path] = stamp
+        self.stamps[path] = stamp
         known = self._parsed.get((path, dialect))
-        if isinstance(known, str):
-            # Try a file that could not be read again: the permissions of its folder may have
-            # changed.
-            known = None
         if known and known.source.stamp == stamp and not known.may_have_changed:
             return known
         try:
@@ -74,17 +90,18 @@ class Loader:
             # The check uses the resolved path, because ``AGENTS.md`` may be a link to ``.env``.
             self._check_secret(source.real)
         except UnreadableError as error:
-            self._parsed[path, dialect] = str(error)
+            # It is read again each time: the permissions of its folder may have changed.
+            self._parsed.pop((path, dialect), None)
             return str(error)
         # An editor may write the same contents again; in this case, the file need not be parsed
         # again.
-        digest = hashlib.sha256(source.data).hexdigest()
-        if known is None or known.hash != digest or known.source.size != source.size:
-            known = parse_source(source, dialect, digest)
-        known = attrs.evolve(known, source=source, read_at=time.time_ns())
-        self._stamps[path] = source.stamp
-        self._parsed[path, dialect] = known
-        return known
+        if known is not None and known.source.is_same(source):
+            parsed = known.read_again(source)
+        else:
+            parsed = parse_source(source, dialect)
+        self.stamps[path] = source.stamp
+        self._parsed[path, dialect] = parsed
+        return parsed
 
     def _check_secret(self, real: Path) -> None:
         """Reject a file with secrets, even if a repository imports it or contains a link to it."""
@@ -96,47 +113,34 @@ class Loader:
         if reason:
             raise UnreadableError(f"It is withheld from models: {reason}.")
 
+    def list_uncertain(self) -> list[Key]:
+        """Return the keys of the files that may have changed without a new stamp."""
+        return [key for key, parsed in self._parsed.items() if parsed.may_have_changed]
+
     def has_changed(self) -> bool:
-        """Return whether any file has changed since it was read. Checks each file's status once."""
-        return self._has_new_stamp() or any(map(self._differs, self._list_uncertain()))
+        """Return whether a file has changed since it was read, although its stamp is the same."""
+        return any(map(self._differs, self.list_uncertain()))
 
-    def is_surely_unchanged(self, most: int) -> bool:
-        """Return whether the status of at most some files shows that none has changed."""
-        if len(self._stamps) > most or len(self._parsed) > most:
-            return False
-        return not self._list_uncertain() and not self._has_new_stamp()
-
-    def _has_new_stamp(self) -> bool:
-        return any(read_stamp(path) != before for path, before in self._stamps.items())
-
-    def _list_uncertain(self) -> list[tuple[tuple[Path, str], ParsedFile]]:
-        """Return the parsed files that may have changed without a new stamp, with their keys."""
-        return [
-            (key, parsed)
-            for key, parsed in self._parsed.items()
-            if isinstance(parsed, ParsedFile) and parsed.may_have_changed
-        ]
-
-    def _differs(self, uncertain: tuple[tuple[Path, str], ParsedFile]) -> bool:
+    def _differs(self, key: Key) -> bool:
         """Return whether a file's contents have changed since it was parsed."""
-        key, known = uncertain
+        known = self._parsed[key]
         try:
             source = read_source(key[0], Workspace("/"), self.limit)
         except UnreadableError:
             return True
-        if hashlib.sha256(source.data).hexdigest() != known.hash:
+        if not known.source.is_same(source):
             return True
-        self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
+        self._parsed[key] = known.read_again(source)
         return False
 
     def begin(self) -> None:
         """Begin loading a set of files; other files are no longer watched."""
-        self._stamps = {}
+        self.stamps = {}
 
     def end(self) -> None:
         """Forget files that are not in the current set."""
         self._parsed = {
-            key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps
+            key: parsed for key, parsed in self._parsed.items() if key[0] in self.stamps
         }
 
     # --- sets of files ----------------------------------------------------------------------------
@@ -152,15 +156,12 @@ class Loader:
         for number, text in enumerate(texts, 1):
             shown = f"settings: rules.text {number}"
             fence = Workspace(self.paths.workspace)
-            found = FoundFile(Path(), shown, "agents", fence, "settings")
+            found = FoundFile(Path(), shown, "settings", fence, "settings")
             data = text.encode()
-            parsed = parse_source(
-                Source(Path(), data, len(data), _NO_STAMP), "settings", digest_text(text)
-            )
-            drafts = [PlacedDraft(draft, shown, ()) for draft in parsed.drafts]
+            parsed = parse_source(Source(Path(), data, len(data), _NO_STAMP), "settings")
             resolver = ImportResolver(self.paths, self.allowed, self.parse)
-            file = self._make_file(found, parsed, drafts, resolver)
-            files.append(msgspec.structs.replace(file, real=None, sources=()))
+            file = self._make_file(found, parsed, resolver)
+            files.append(replace(file, dialect="agents", real=None, sources=()))
         return files
 
     def _load_file(self, found: FoundFile, resolver: ImportResolver) -> RulesFile:
@@ -168,32 +169,27 @@ class Loader:
         empty = _empty_file(found)
         if isinstance(parsed, str):
             problem = Problem(found.shown, 0, f"Not read: {parsed}", fatal=True)
-            return msgspec.structs.replace(empty, problems=(problem,))
+            return replace(empty, problems=(problem,))
         is_always = parsed.front_matter.mode is Mode.ALWAYS
         twin = resolver.find_twin(parsed, found, is_always)
         if twin:
             message = f"It has the same text as {twin}, which was read before."
             problem = Problem(found.shown, 0, message)
-            return msgspec.structs.replace(empty, problems=(problem,), source_hash=parsed.hash)
-        drafts = resolver.resolve(parsed, found, is_always)
-        return self._make_file(found, parsed, drafts, resolver)
+            return replace(empty, problems=(problem,), source_hash=parsed.source.digest)
+        return self._make_file(found, parsed, resolver)
 
     def _make_file(
-        self,
-        found: FoundFile,
-        parsed: ParsedFile,
-        drafts: list[PlacedDraft],
-        resolver: ImportResolver,
+        self, found: FoundFile, parsed: ParsedFile, resolver: ImportResolver
     ) -> RulesFile:
+        drafts = resolver.resolve(parsed, found)
         # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{path} {digest}" for path, digest in resolver.sources]
-        source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
+        source_hash = digest_text("\n".join([found.shown, parsed.source.digest, *hashes]))
         rules, rule_problems = self._make_rules(found, drafts)
-        problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
-        problems += rule_problems
+        problems = problems_in(found.shown, parsed.problems) + rule_problems
         if not (rules or problems or resolver.problems or resolver.skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
-        return msgspec.structs.replace(
+        return replace(
             _empty_file(found),
             mode=parsed.front_matter.mode,
             globs=parsed.front_matter.globs,
@@ -205,18 +201,18 @@ class Loader:
         )
 
     def _make_rules(
-        self, found: FoundFile, drafts: list[PlacedDraft]
+        self, found: FoundFile, drafts: list[Draft]
     ) -> tuple[tuple[Rule, ...], list[Problem]]:
         rules: list[Rule] = []
         problems: list[Problem] = []
-        seen: dict[str, int] = {}
-        for placed in drafts:
-            rule = _make_rule(placed, found, seen)
+        seen = Counter[str]()
+        for draft in drafts:
+            rule = _make_rule(draft, found, seen)
             compiled, mistakes = self._compile(rule)
             for index, message in mistakes:
                 problems.append(Problem(rule.path, rule.enforce[index].line, message))
             rules.append(
-                msgspec.structs.replace(
+                replace(
                     rule,
                     check=compiled.check,
                     why=compiled.why,
@@ -228,10 +224,8 @@ class Loader:
     def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
         # The check does not depend on where the rule is in its file.
-        key = msgspec.structs.replace(rule, id="", path="", line=0)
+        key = replace(rule, id="", path="", line=0)
         if key not in self._compiled:
-            import hilum_checks
-
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
                 self._compiled[key] = hilum_checks.compile_lines(texts, folder=rule.folder)
@@ -248,8 +242,6 @@ def _short_cells(rule: Rule) -> list[str]:
 
 
 def _compile_sentence(rule: Rule) -> Compiled:
-    import hilum_checks
-
     headings = rule.section.split(" > ")
     # "Pre-PR checklist > Tests": what the outer heading says of the order holds for the inner one.
     is_step = rule.content.startswith("[ ]") or " pass" in rule.content
@@ -296,17 +288,15 @@ def _narrow(compiled: Compiled, headings: list[str]) -> Compiled:
     )
 
 
-def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> Rule:
+def _make_rule(draft: Draft, found: FoundFile, seen: Counter[str]) -> Rule:
     """Create a rule from a draft; ``seen`` gives rules with the same text different ids."""
-    draft = placed.draft
-    headings = (*placed.titles, *draft.titles)
     kind = RuleType.HARD_CONSTRAINT
     if not draft.enforce:
-        kind = choose_type([*headings, *_hard_leads(draft.lead)])
-    section = " > ".join(headings)
+        kind = choose_type([*draft.titles, *_hard_leads(draft.lead)])
+    section = " > ".join(draft.titles)
     content = " ".join(draft.content.split())
-    identity = digest_text("\0".join([placed.path, section, draft.lead, content]))[:10]
-    seen[identity] = seen.get(identity, 0) + 1
+    identity = digest_text("\0".join([draft.path, section, draft.lead, content]))[:10]
+    seen[identity] += 1
     if seen[identity] > 1:
         identity = f"{identity}-{seen[identity]}"
     return Rule(
@@ -314,7 +304,7 @@ def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> R
         kind,
         section,
         draft.content,
-        placed.path,
+        draft.path,
         draft.line,
         found.folder,
         draft.lead,

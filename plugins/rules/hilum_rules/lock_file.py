@@ -5,7 +5,6 @@ Each entry is a separate ``[[rule]]`` table, which `hilum rules compile` writes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -15,8 +14,10 @@ from pathlib import Path
 import attrs
 import msgspec
 from hilum import Workspace
+from msgspec.structs import asdict, replace
 
-from hilum_rules.source import UnreadableError, read_source
+from hilum_rules.rule import Problems
+from hilum_rules.source import UnreadableError, digest_text, read_source
 from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 
 MAX_BYTES = 2_000_000
@@ -29,24 +30,10 @@ _CLOSED = (
 )
 _DIGITS = 20
 """The number of hexadecimal digits of a hash, which is not secret: it detects changes."""
-Mistakes = list[tuple[int, str]]
-"""Mistakes, each as a line number and a sentence."""
 
 
-@attrs.frozen
-class Entry:
-    """A decision about one sentence.
-
-    Attributes:
-        file: The rules file, relative to the folder of the lock; for a user's own rules, as shown.
-        section: The headings above the sentence.
-        sentence: The sentence, as ``hilum rules`` shows it.
-        hash: The hash of the sentence with its section and the code below it.
-        enforce: The signed checks, in the notation of ``enforce:`` lines; empty for advice.
-        advice: Why the sentence stays advice; empty if it is enforced.
-        checksum: The checksum of the fields above.
-        line: The line on which the entry begins, from 1; 0 for a new entry.
-    """
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a ``[[rule]]`` table."""
 
     file: str
     section: str
@@ -55,6 +42,22 @@ class Entry:
     enforce: tuple[str, ...] = ()
     advice: str = ""
     checksum: str = ""
+
+
+class Entry(_Fields, frozen=True):
+    """A decision about one sentence.
+
+    Attributes:
+        file: The rules file, relative to the folder of the lock; for a user's own rules, as shown.
+        section: The headings above the sentence; may be missing in the file.
+        sentence: The sentence, as ``hilum rules`` shows it.
+        hash: The hash of the sentence with its section and the code below it.
+        enforce: The signed checks, in the notation of ``enforce:`` lines; empty for advice.
+        advice: Why the sentence stays advice; empty if it is enforced.
+        checksum: The checksum of the fields above.
+        line: The line on which the entry begins, from 1; 0 for a new entry.
+    """
+
     line: int = 0
 
     @property
@@ -68,7 +71,7 @@ class Entry:
 
     def sign(self) -> Entry:
         """Return the entry with its checksum."""
-        return attrs.evolve(self, checksum=self._compute_checksum())
+        return replace(self, checksum=self._compute_checksum())
 
 
 @attrs.frozen
@@ -88,26 +91,13 @@ class LockFile:
     shown: str
     entries: tuple[Entry, ...] = ()
     broken: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    mistakes: Mistakes = attrs.field(factory=list)
+    mistakes: Problems = attrs.field(factory=list)
     is_unreadable: bool = False
-
-
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
-    """One ``[[rule]]`` table."""
-
-    file: str
-    sentence: str
-    hash: str
-    section: str = ""
-    enforce: tuple[str, ...] = ()
-    advice: str = ""
-    checksum: str = ""
 
 
 def digest_fields(fields: Sequence[str]) -> str:
     """Return the hash of some texts."""
-    text = json.dumps(list(fields))
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return digest_text(json.dumps(list(fields)))[:_DIGITS]
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -145,7 +135,7 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         shown: The readable path.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    mistakes: Mistakes = []
+    mistakes: Problems = []
     for index, line in enumerate(lines):
         if _CONFLICT.match(line):
             mistakes.append((index + 1, "A merge conflict: the entries of both sides hold."))
@@ -179,11 +169,11 @@ def _parse_entry(table: Table) -> Entry:
     if not table.has_header:
         raise ValueError(f"it is not below {TABLE}")
     try:
-        fields = msgspec.convert(table.parse(), _Table)
+        fields = msgspec.convert({"section": "", **table.parse()}, _Fields)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     if bool(fields.enforce) == bool(fields.advice):
         raise ValueError("it needs either enforce or advice")
     if len(fields.enforce) > MAX_CHECKS:
         raise ValueError(f"it has more than {MAX_CHECKS} checks")
-    return Entry(**msgspec.structs.asdict(fields), line=table.line)
+    return Entry(**asdict(fields), line=table.line)

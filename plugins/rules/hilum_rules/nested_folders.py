@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from hilum_rules.discovery import NESTED_NAMES
@@ -39,17 +40,12 @@ def find_nested_folders(root: Path) -> Iterator[str]:
         root: The workspace, which is not yielded itself.
     """
     folders = [str(root)]
-    searched = 0
-    while folders and searched < MAX_SEARCHED:
-        deeper: list[str] = []
-        del folders[MAX_SEARCHED - searched :]
-        for folder in folders:
-            names, inner = _list_folder(folder)
-            deeper += inner
-            if folder != str(root) and not NESTED_NAMES.isdisjoint(names):
-                yield os.path.relpath(folder, root)
-        searched += len(folders)
-        folders = deeper
+    # The list grows during the search.
+    for folder in islice(folders, MAX_SEARCHED):
+        names, inner = _list_folder(folder)
+        folders += inner
+        if folder != str(root) and not NESTED_NAMES.isdisjoint(names):
+            yield os.path.relpath(folder, root)
 
 
 def _list_folder(folder: str) -> tuple[list[str], list[str]]:

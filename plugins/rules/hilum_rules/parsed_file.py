@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import time
 
 import attrs
 
 from hilum_rules.front_matter import FrontMatter, read_front_matter
-from hilum_rules.parsing import Draft, Problems, parse_drafts
-from hilum_rules.rule import Mode
-from hilum_rules.source import Source
+from hilum_rules.parsing import Draft, parse_drafts
+from hilum_rules.rule import Mode, Problems
+from hilum_rules.source import Source, digest_text
 
 TABLE = "table"
 """The format of ``rules.toml``."""
@@ -26,7 +26,6 @@ class ParsedFile:
         front_matter: When the rules in the file are active.
         drafts: The drafts of the rules in the file.
         problems: Problems, each as a line number and a sentence.
-        hash: SHA-256 of the contents.
         text_hash: SHA-256 of the text without front matter and whitespace.
         read_at: When the file was read, as Unix time in nanoseconds.
     """
@@ -35,7 +34,6 @@ class ParsedFile:
     front_matter: FrontMatter
     drafts: list[Draft]
     problems: Problems
-    hash: str
     text_hash: str
     read_at: int
 
@@ -44,14 +42,17 @@ class ParsedFile:
         """Whether the file may have changed after it was read, without a new timestamp."""
         return self.read_at - self.source.stamp.modified <= RACY_TIME
 
+    def read_again(self, source: Source) -> ParsedFile:
+        """Return the file after it was read with the same contents as before."""
+        return attrs.evolve(self, source=source, read_at=time.time_ns())
 
-def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
+
+def parse_source(source: Source, dialect: str) -> ParsedFile:
     """Parse the contents of a file.
 
     Args:
         source: The contents.
         dialect: The format.
-        digest: SHA-256 of the contents.
     """
     data = source.data
     is_cut = source.size > len(data)
@@ -74,9 +75,4 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
         message = f"The rest is not read: only {len(data):,} of the {source.size:,} bytes are."
         problems.append((data.count(b"\n") + 1, message))
     text_hash = digest_text(" ".join(front_matter.body.split()))
-    return ParsedFile(source, front_matter, drafts, problems, digest, text_hash, 0)
-
-
-def digest_text(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    return ParsedFile(source, front_matter, drafts, problems, text_hash, time.time_ns())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -12,7 +13,7 @@ import attrs
 from hilum_rules.blocks import Block, split_blocks
 from hilum_rules.comments import Comment, FenceTracker, blank_code_spans, remove_comments
 from hilum_rules.hidden_characters import reveal
-from hilum_rules.rule import Enforce
+from hilum_rules.rule import Enforce, Problems
 
 MAX_TITLE_WORDS = 6
 """Maximum number of words in a bold line that counts as a heading."""
@@ -31,8 +32,6 @@ _ENFORCE = re.compile(
 )
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 _COLONS = (":", "：")
-Problems = list[tuple[int, str]]
-"""Problems, each as a line number of a file and a sentence."""
 
 
 @attrs.frozen
@@ -47,6 +46,7 @@ class Draft:
         depth: The nesting depth in lists; -1 outside lists and tables.
         enforce: The ``enforce:`` lines that belong to the draft.
         is_row: Whether the draft is a row of a table.
+        path: The displayed path of the draft's file, once its imports are resolved.
     """
 
     content: str
@@ -56,6 +56,7 @@ class Draft:
     depth: int = 0
     enforce: tuple[Enforce, ...] = ()
     is_row: bool = False
+    path: str = ""
 
 
 def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
@@ -111,7 +112,8 @@ def _report_comments(comments: Sequence[Comment]) -> Problems:
         elif _is_enforce(comment) or not comment.text.strip():
             continue
         else:
-            what = "A comment" if comment.lines == 1 else f"A comment of {comment.lines} lines"
+            lines = comment.text.count("\n") + 1
+            what = "A comment" if lines == 1 else f"A comment of {lines} lines"
             message = f"{what} is left out, because readers of the page do not see it."
         problems.append((comment.line, message))
     return problems
@@ -134,7 +136,7 @@ def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[E
             found.append(Enforce(index + 1, match[1].strip()))
             lines[index] = ""
     for comment in comments:
-        if comment.closed and _is_enforce(comment):
+        if _is_enforce(comment):
             for number, line in enumerate(comment.text.split("\n"), comment.line):
                 match = _ENFORCE.match(line)
                 text = (match[1] if match else line).strip()
@@ -148,17 +150,16 @@ def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> 
 
     If there is no such rule, the line becomes a separate rule.
     """
+    bounds = [0, *sections, sys.maxsize]
     for check in checks:
-        section = bisect_right(sections, check.line)
-        begin = sections[section - 1] if section else 0
-        following = bisect_right([draft.line for draft in drafts], check.line)
-        above = drafts[following - 1] if following else None
-        if above and above.line > begin:
+        section = bisect_right(bounds, check.line)
+        following = bisect_right(drafts, check.line, key=lambda draft: draft.line)
+        if following and drafts[following - 1].line > bounds[section - 1]:
+            above = drafts[following - 1]
             drafts[following - 1] = attrs.evolve(above, enforce=(*above.enforce, check))
             continue
-        end = sections[section] if section < len(sections) else float("inf")
-        is_followed = following < len(drafts) and drafts[following].line <= end
-        titles = drafts[following].titles if is_followed else ()
+        inner = [each for each in drafts[following : following + 1] if each.line <= bounds[section]]
+        titles = inner[0].titles if inner else ()
         own = Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
         drafts.insert(following, own)
     return drafts
@@ -176,8 +177,9 @@ class _DraftBuilder:
         self.problems: Problems = []
         # Level and text of each heading; level 0 means a tag.
         self.titles: list[tuple[int, str]] = []
-        self.lead = ""
-        self.item_leads: list[tuple[int, str]] = []  # list items that introduce nested items
+        # Level and text of the lines that introduce the current list: list items, which introduce
+        # nested items, and at level -1 the line above the list.
+        self.leads: list[tuple[int, str]] = []
         self.is_lead_new = False  # whether nothing has followed the lead yet
         self.takes_code = False  # whether a following code block belongs to the last draft
         self.open_headings: list[Block] = []  # headings with nothing under them yet
@@ -192,15 +194,14 @@ class _DraftBuilder:
             self.takes_code = False
             # The line above a list does not introduce a table that follows the list.
             if not self.is_lead_new:
-                self.lead = ""
-                self.item_leads = []
+                self.leads = []
         elif block.text and not self.introduces(block, following):
             self.add_draft(block)
             self.takes_code = True
 
     def begin_section(self, block: Block) -> None:
         self.sections.append(block.line)
-        self.lead = ""
+        self.leads = []
         self.takes_code = False
         if block.kind == "tag":
             if block.level <= 0 and self.open_headings:
@@ -211,8 +212,7 @@ class _DraftBuilder:
             self.add_heading(block)
 
     def add_heading(self, block: Block) -> None:
-        while self.titles and self.titles[-1][0] >= block.level:
-            self.titles.pop()
+        _drop_levels(self.titles, block.level)
         self.titles.append((block.level, " ".join(block.text.split())))
         self.open_headings.append(block)
 
@@ -256,17 +256,15 @@ class _DraftBuilder:
     def introduces(self, block: Block, following: Block | None) -> bool:
         """Return whether a paragraph or list item introduces the next block, and remember it."""
         if block.kind == "text":
-            self.lead = ""
-            self.item_leads = []
+            self.leads = []
             return following is not None and self.introduces_as_text(block, following)
-        while self.item_leads and self.item_leads[-1][0] >= block.level:
-            self.item_leads.pop()
+        _drop_levels(self.leads, block.level)
         if following is None or block.kind != "item" or following.kind != "item":
             return False
         is_lead = _ends_with_colon(block.text) or _bold_title(block.text)
         if following.level <= block.level or not is_lead:
             return False
-        self.item_leads.append((block.level, block.text))
+        self.leads.append((block.level, block.text))
         return True
 
     def introduces_as_text(self, block: Block, following: Block) -> bool:
@@ -285,7 +283,7 @@ class _DraftBuilder:
             earlier, lead = _split_lead(block.text)
             if earlier:
                 self.add_draft(block._replace(text=earlier))
-            self.lead = lead
+            self.leads = [(-1, lead)]
             self.is_lead_new = True
             return True
         return False
@@ -295,12 +293,17 @@ class _DraftBuilder:
         self.is_lead_new = False
         lead = ""
         if block.kind != "text":
-            leads = [self.lead, *(text for _, text in self.item_leads)]
-            lead = "\n".join(filter(None, leads))
+            lead = "\n".join(text for _, text in self.leads)
         depth = {"item": block.level, "row": 0}.get(block.kind, -1)
         titles = tuple(text for _, text in self.titles)
         is_row = block.kind == "row"
         self.drafts.append(Draft(block.text, block.line, titles, lead, depth, is_row=is_row))
+
+
+def _drop_levels(nested: list[tuple[int, str]], level: int) -> None:
+    """Remove the innermost texts at a level or deeper from the texts around a block."""
+    while nested and nested[-1][0] >= level:
+        nested.pop()
 
 
 def _is_rule(heading: Block) -> bool:
@@ -327,7 +330,7 @@ def _bold_title(text: str) -> str:
     """Return the heading that a bold line represents, or nothing if the line is a sentence."""
     text = text.strip()
     found = _BOLD.match(text)
-    if not found or "**" in found[2] or "\n" in text:
+    if not found or "**" in found[2]:
         return ""
     inner = found[2].strip()
     if inner.endswith(_COLONS) or text.endswith(_COLONS):

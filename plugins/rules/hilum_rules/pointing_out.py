@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import msgspec
 
 from hilum_rules.binding import is_conspicuous
 from hilum_rules.project_data import data_file, read_data, write_data
+from hilum_rules.source import digest_text
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
@@ -29,12 +29,10 @@ def find_new_sentences(store: RuleStore) -> str:
         The line; empty if there is nothing new.
     """
     # Fewer sentences than those about which a model is asked, because the user reads this line.
-    undecided = [
-        rule for file in store.snapshot.active for rule in file.rules if is_conspicuous(rule)
-    ]
+    undecided = list(filter(is_conspicuous, store.snapshot.bundle.rules))
     if not undecided:
         return ""
-    hashes = {hashlib.sha256(rule.sentence.encode()).hexdigest()[:16] for rule in undecided}
+    hashes = {digest_text(rule.sentence)[:16] for rule in undecided}
     path = data_file(store.paths.top, FILE)
     if hashes <= _read(path):
         return ""

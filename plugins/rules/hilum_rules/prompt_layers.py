@@ -119,7 +119,7 @@ def _describe_file(file: RulesFile) -> str:
 
 def _format_rule(number: str, rule: Rule) -> str:
     mark = "[must] " if rule.hard else ""
-    if rule.check is not None:
+    if rule.is_enforced:
         mark = "[enforced] "
     first, *rest = rule.content.split("\n")
     margin = "  " * min(max(rule.depth, 0), MAX_INDENT)

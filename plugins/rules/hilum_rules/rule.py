@@ -58,6 +58,15 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.message}"
 
 
+Problems = list[tuple[int, str]]
+"""Problems in one file, each as a line number, from 1, and a sentence; 0 for the whole file."""
+
+
+def problems_in(path: str, problems: Problems) -> list[Problem]:
+    """Return problems with the displayed path of their file."""
+    return [Problem(path, line, message) for line, message in problems]
+
+
 class Enforce(msgspec.Struct, frozen=True):
     """An ``enforce: …`` line, which attaches a check to a rule.
 
@@ -111,6 +120,11 @@ class Rule(msgspec.Struct, frozen=True):
     is_decided: bool = False
     is_passing: bool = False
     is_partial: bool = False
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether the rule has a check."""
+        return self.check is not None
 
     @property
     def hard(self) -> bool:

@@ -52,7 +52,7 @@ class RuleList:
 
     def state_of(self, rule: Rule) -> str:
         """Return whether a rule is enforced, proposed, advice, or only a description."""
-        if rule.check is not None:
+        if rule.is_enforced:
             return "enforced"
         if is_description(rule):
             return DESCRIPTION
@@ -82,11 +82,7 @@ class RuleList:
         total = sum(counts[state] for state in STATES)
         yield from wrap(f"{count(total, 'rule')}: {_describe_counts(counts)}.")
         # What a model has called advice costs the user nothing more.
-        undecided = sum(
-            is_conspicuous(rule)
-            for rule in rules
-            if rule.id not in self.proposed or self.proposed[rule.id]
-        )
+        undecided = sum(is_conspicuous(rule) for rule in rules if self.proposed.get(rule.id, True))
         if undecided:
             verb = "sounds" if undecided == 1 else "sound"
             yield from wrap(
@@ -148,22 +144,22 @@ def show_rule(
         state: Its state.
         proposed: The checks that are proposed for it.
     """
-    kind = rule.type.replace("_", " ")
     yield from format_rule(number, rule, state)
+    kind = rule.type.replace("_", " ")
     section = rule.section or "none"
-    yield from wrap(f"Id: {rule.id}. Type: {kind}. Section: {section}.", "", "  ")
-    yield from wrap(f"File: {file.path} ({describe_file(file)}).", "", "  ")
-    for check in rule.enforce:
-        yield from wrap(f"{rule.path}:{check.line}  enforce: {check.text}", "", "  ")
-    for line in proposed:
-        yield from wrap(f"Proposed: enforce: {line}", "", "  ")
-    if rule.check is None and not proposed:
-        yield from wrap(
+    details = [
+        f"Id: {rule.id}. Type: {kind}. Section: {section}.",
+        f"File: {file.path} ({describe_file(file)}).",
+        *(f"{rule.path}:{check.line}  enforce: {check.text}" for check in rule.enforce),
+        *(f"Proposed: enforce: {line}" for line in proposed),
+    ]
+    if not rule.is_enforced and not proposed:
+        details.append(
             "To enforce it, write a line such as `enforce: deny write PATH` below it, or run"
-            " `hilum rules compile`, which asks a model for a check that you sign.",
-            "",
-            "  ",
+            " `hilum rules compile`, which asks a model for a check that you sign."
         )
+    for detail in details:
+        yield from wrap(detail, "", "  ")
     yield ""
     text = f"{rule.lead}\n{rule.content}" if rule.lead else rule.content
     for line in text.split("\n"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import re
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from hilum import UsageError, config_folder
 from hilum.settings import load
+from msgspec.structs import replace
 
 from hilum_rules.discovery import (
     OVERRIDE,
@@ -29,7 +29,7 @@ from hilum_rules.discovery import (
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
-from hilum_rules.source import Stamp, read_stamp
+from hilum_rules.source import Stamp, digest_text, read_stamp
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -41,7 +41,7 @@ MAX_LISTED = 200
 MAX_FOLDERS = 400
 """Maximum number of nested folders without rules to watch; the most recently used are kept."""
 MAX_TOUCHED = 10 * MAX_FOLDERS
-MAX_QUICK_STAMPS = 64
+MAX_QUICK_STAMPS = 128
 """Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs."""
 MAX_QUICK_SECONDS = 0.01
 """After a look that takes longer, the looks move to a thread: the files may be on a network."""
@@ -124,8 +124,8 @@ class RuleStore:
         if began < self._slow_until or len(self._stamps) > MAX_QUICK_STAMPS:
             return False
         is_unchanged = all(map(self._is_unchanged, self._stamps))
-        if is_unchanged and self.snapshot.files:
-            is_unchanged = self.loader.is_surely_unchanged(MAX_QUICK_STAMPS)
+        if self.snapshot.files and self.loader.list_uncertain():
+            is_unchanged = False
         ended = time.monotonic()
         if ended - began > MAX_QUICK_SECONDS:
             self._slow_until = ended + SLOW_SECONDS
@@ -204,6 +204,7 @@ class RuleStore:
         files += self.loader.load_texts(self.settings.text)
         files += self.loader.load(file for file in found if file.origin != "user")
         self.loader.end()
+        self._stamps |= self.loader.stamps
         return files
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
@@ -212,9 +213,12 @@ class RuleStore:
         for folder in folders_between(self.paths.top, self.paths.workspace):
             yield from finder.find_folder_files(folder)
         for inner in sorted(self._nested, key=lambda folder: folder.parts):
-            found = list(finder.find_folder_files(self.paths.workspace / inner))
-            self._nested[inner] = bool(found)
-            yield from found
+            yield from self._search_nested(finder, inner)
+
+    def _search_nested(self, finder: RulesFinder, folder: PurePosixPath) -> list[FoundFile]:
+        found = list(finder.find_folder_files(self.paths.workspace / folder))
+        self._nested[folder] = bool(found)
+        return found
 
     def _find_listed(self, finder: RulesFinder) -> Iterator[FoundFile]:
         """Yield the files that the setting ``rules.files`` lists."""
@@ -253,10 +257,7 @@ class RuleStore:
             # A file that an agent writes later must not decide what is loaded, nor must the
             # deletion of one.
             self._exclusions = [
-                (file.origin, rule)
-                for file in files
-                for rule in file.rules
-                if rule.check is not None
+                (file.origin, rule) for file in files for rule in file.rules if rule.is_enforced
             ]
         rules = self._exclusions
         if not rules:
@@ -287,7 +288,7 @@ class RuleStore:
         Files that would override them are included.
         """
         for file in self.snapshot.active:
-            if all(rule.check is None for rule in file.rules):
+            if not any(rule.is_enforced for rule in file.rules):
                 continue
             for path in file.sources:
                 yield Path(os.path.realpath(path))
@@ -343,9 +344,8 @@ class RuleStore:
         for path in paths:
             for folder in self._new_folders(path):
                 finder = RulesFinder(self.paths)
-                found = list(finder.find_folder_files(self.paths.workspace / folder))
-                self._nested[folder] = bool(found or finder.problems)
-                has_rules = has_rules or self._nested[folder]
+                if self._search_nested(finder, folder) or finder.problems:
+                    has_rules = True
                 self._stamps |= {watched: read_stamp(watched) for watched in finder.watched}
         without_rules = [folder for folder, found in self._nested.items() if not found]
         for folder in without_rules[: max(len(without_rules) - MAX_FOLDERS, 0)]:
@@ -393,7 +393,7 @@ class RuleStore:
         return bool(named)
 
     def _matches(self, file: RulesFile, path: str) -> bool:
-        if not file.globs or file.mode is not Mode.AUTO or file.base is None:
+        if not file.globs or file.base is None:
             return False
         full = self.paths.workspace / path
         if not full.is_relative_to(file.base):
@@ -411,9 +411,9 @@ class RuleStore:
             if file.mode is Mode.ALWAYS or file.path in self._in_play
         )
         hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
-        digest = hashlib.sha256(hashes.encode()).hexdigest()
         rules = tuple(rule for file in active for rule in file.rules)
-        return msgspec.structs.replace(snapshot, active=active, bundle=Bundle(rules, digest))
+        bundle = Bundle(rules, digest_text(hashes))
+        return replace(snapshot, active=active, bundle=bundle)
 
 
 @lru_cache(1_000)
@@ -426,11 +426,11 @@ def _make_spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
 def _hide_sentences(file: RulesFile) -> RulesFile:
     """Return a file with its checks only, because a denial would show its sentences."""
     rules = tuple(
-        msgspec.structs.replace(rule, content=rule.check.summary, lead="")
+        replace(rule, content=rule.check.summary, lead="")
         for rule in file.rules
         if rule.check is not None
     )
-    return msgspec.structs.replace(file, rules=rules, is_excluded=True)
+    return replace(file, rules=rules, is_excluded=True)
 
 
 def _names(file: RulesFile) -> set[str]:

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from hilum_rules.hidden_characters import reveal
-from hilum_rules.parsing import Draft, Problems
-from hilum_rules.rule import Enforce
+from hilum_rules.parsing import Draft
+from hilum_rules.rule import Enforce, Problems
 from hilum_rules.toml_tables import Table, split_tables
 
 MAX_SHOWN = 60

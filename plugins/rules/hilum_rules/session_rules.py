@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import hilum_checks
@@ -132,24 +133,27 @@ class Rules:
 
     def _enforced(self) -> list[Rule]:
         """Return the rules whose checks are in force, also those that are no longer in a file."""
-        rules = [rule for rule in self.bundle.rules if rule.check is not None]
+        rules = [rule for rule in self.bundle.rules if rule.is_enforced]
         return [*rules, *self._held.rules] if self._held else rules
 
     def _restore(self) -> None:
         """Keep the checks in force that were kept in force in a session that is resumed."""
-        position = 0
+        for event in self._read_events(0):
+            if not isinstance(event, PluginEvent):
+                continue
+            if event.name in (HELD, IN_FORCE):
+                held = self._open_held()
+                paths = held.restore(event.data, is_reported=event.name == HELD)
+                self._resumed_paths |= dict.fromkeys(filter(_is_inside, paths))
+            elif event.name == LIFTED:
+                self._held = None
+        self._hold()
+
+    def _read_events(self, position: int) -> Iterator[AnyEvent]:
+        """Yield the events of the log after a position."""
         while events := self.session.journal.since(position):
             position = events[-1].seq
-            for event in events:
-                if not isinstance(event, PluginEvent):
-                    continue
-                if event.name in (HELD, IN_FORCE):
-                    held = self._open_held()
-                    paths = held.restore(event.data, is_reported=event.name == HELD)
-                    self._resumed_paths |= dict.fromkeys(filter(_is_inside, paths))
-                elif event.name == LIFTED:
-                    self._held = None
-        self._hold()
+            yield from events
 
     def _open_held(self) -> HeldChecks:
         """Return the checks that stay in force, whose module most sessions do not need."""
@@ -161,9 +165,8 @@ class Rules:
 
     def _hold(self) -> None:
         """Keep the checks in force, although their files may change."""
-        snapshot = self._store.snapshot
-        if self._held or any(rule.check is not None for rule in snapshot.bundle.rules):
-            self._open_held().take(snapshot.active)
+        if self._held or any(rule.is_enforced for rule in self.bundle.rules):
+            self._open_held().take(self.snapshot.active)
 
     def _announce_unreadable(self) -> None:
         """Report locks that cannot be read, so that every change needs approval."""
@@ -177,18 +180,13 @@ class Rules:
         if messages:
             self.session.note("rules.unreadable_lock", say="\n".join(messages[:MAX_LISTED]))
 
-    def _report_held(self) -> None:
-        new = self._held.take_unreported() if self._held else []
+    def _report_checks(self, held: HeldChecks) -> None:
+        """Report checks that are in no file any more, and log those in force for the first time."""
+        new = held.take_unreported()
         if new:
-            from hilum_rules.held_checks import describe_held
-
-            checks = [msgspec.to_builtins(each) for each in new]
-            self.session.note(HELD, say=describe_held(new), checks=checks)
-
-    def _log_checks(self) -> None:
-        """Write the checks that are in force for the first time into the log."""
-        for checks in self._held.take_unlogged() if self._held else ():
-            self.session.note(IN_FORCE, checks=[msgspec.to_builtins(each) for each in checks])
+            self.session.note(HELD, say=held.describe(new), checks=msgspec.to_builtins(new))
+        for checks in held.take_unlogged():
+            self.session.note(IN_FORCE, checks=msgspec.to_builtins(checks))
 
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
         """Run a function on the rules in a thread, one at a time, and report resulting changes."""
@@ -201,8 +199,8 @@ class Rules:
             result = await trio.to_thread.run_sync(work, *arguments)
             self._hold()
             self._report(cause)
-            self._report_held()
-            self._log_checks()
+            if self._held:
+                self._report_checks(self._held)
             self._announce_unreadable()
         self._protect_paths()
         return result
@@ -221,7 +219,7 @@ class Rules:
             root = self.session.workspace.root
 
             def find_paths() -> ProtectedPaths:
-                rules = [*self._enforced()]
+                rules = self._enforced()
                 protected, hidden = hilum_checks.find_protected_paths(rules, root)
                 named = hilum_checks.name_protecting_rules(rules, root, (*protected, *hidden))
                 return ProtectedPaths(protected, hidden, named)
@@ -231,7 +229,7 @@ class Rules:
     def _report(self, cause: str) -> None:
         """Log how the active rules differ from those reported last, if they do."""
         before = self._reported
-        now = self._store.snapshot
+        now = self.snapshot
         self._reported = now
         if before.bundle.source_hash == now.bundle.source_hash:
             return
@@ -270,12 +268,11 @@ class Rules:
         """Read all rules files as at the start of a session; return what has changed."""
         async with self._lock:
             await trio.to_thread.run_sync(self._store.reload)
-            before = self._held
-            self._held = None
-            if before is not None:
-                before.take(self._store.snapshot.active)
-            lifted = before.list_gone() if before else []
-            if before is not None:
+            lifted = []
+            if self._held:
+                self._held.take(self.snapshot.active)
+                lifted = self._held.list_gone()
+                self._held = None
                 # The checks in force from now on come later in the log.
                 self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
         await self._run_in_thread("reloaded", self._store.refresh)
@@ -326,7 +323,7 @@ class Rules:
         return self._make_layers(reloaded=await self._run_in_thread("changed", self._store.refresh))
 
     def _make_layers(self, *, reloaded: bool) -> list[Layer] | None:
-        snapshot = self._store.snapshot
+        snapshot = self.snapshot
         self.session.note(
             "rules.policy_check", reloaded=reloaded, source_hash=snapshot.bundle.source_hash
         )
@@ -365,27 +362,24 @@ class Rules:
         # even to the first call that uses the folder.
         self._store.touch(inside)
         self._hold()
+        verdicts: list[Verdict | None] = []
+        if self._enforced():
+            verdicts.append(self._judge_by_checks(agent, call, tool))
+        if tool.risk == "read":
+            verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
+        else:
+            verdicts += map(ask, self._explain_changes_of_rules(agent, call, tool))
+        # The strictest verdict wins, regardless of the order of the checks.
+        return max(filter(None, verdicts), key=lambda verdict: verdict.rank, default=None)
+
+    def _judge_by_checks(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         rules = self._enforced()
-        if not rules:
-            return self._judge_new_rules(agent, call, tool)
         history = None
         if hilum_checks.needs_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
         with self._as_seen_by_commands():
-            verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
-        if tool.risk == "read":
-            reasons = [
-                hilum_checks.check_context(rules, path, self.session.kind) for path in inside
-            ]
-            verdicts += [deny(reason) for reason in reasons if reason]
-        else:
-            verdicts.append(self._judge_rewrite(agent, call, tool))
-            verdicts.append(self._judge_new_rules(agent, call, tool))
-            verdicts.append(self._judge_overflow())
-        objections = [verdict for verdict in verdicts if verdict]
-        # The strictest verdict wins, regardless of the order of the checks.
-        return max(objections, key=lambda verdict: verdict.rank, default=None)
+            return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
@@ -395,18 +389,24 @@ class Rules:
         root = str(self.session.workspace.root)
         return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
 
-    def _judge_rewrite(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Ask the user before an agent rewrites or replaces the rules that restrict it."""
-        root = self.session.workspace.root
-        paths = [
-            path.relative_to(root).as_posix()
-            for path in self._store.enforced_sources()
-            if path.is_relative_to(root)
-        ]
+    def _explain_changes_of_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Iterator[str]:
+        """Yield why the user is asked about a call that may change the rules."""
+        # An agent must not rewrite or replace the rules that restrict it.
+        paths = self._relative(self._store.enforced_sources()) if self._enforced() else []
         rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
-        if not rewrite:
-            return None
-        return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+        if rewrite:
+            yield f"The agent wants to change rules that are enforced: {rewrite}."
+        # A new file could keep the others out of the prompts of later sessions, or replace them.
+        is_project = any(file.origin == "project" and file.rules for file in self.snapshot.active)
+        if is_project and self._may_add_rules(call, tool):
+            created = hilum_checks.describe_creation(list_patterns(), agent, call, tool)
+            if created:
+                yield f"The agent wants to add rules to the project: {created}."
+        if self._held and self._held.is_full:
+            yield (
+                "More enforced rules have been read in this session than can be kept. The user can"
+                " enter /reload-rules."
+            )
 
     def _may_add_rules(self, call: ToolCall, tool: Tool) -> bool:
         """Return whether a call may create a rules file although the project has rules already.
@@ -416,27 +416,6 @@ class Rules:
         if tool.risk == "read" or not self.bundle.rules:
             return False
         return _RULES_FILE.search(call.arguments) is not None
-
-    def _judge_new_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Ask the user before an agent adds a rules file to a project with rules.
-
-        The new file could keep the others out of the prompts of later sessions, or replace them.
-        """
-        if not self._may_add_rules(call, tool):
-            return None
-        if not any(file.origin == "project" and file.rules for file in self.snapshot.active):
-            return None
-        created = hilum_checks.describe_creation(list_patterns(), agent, call, tool)
-        return ask(f"The agent wants to add rules to the project: {created}.") if created else None
-
-    def _judge_overflow(self) -> Verdict | None:
-        """Ask the user before each change if there were too many checks to hold."""
-        if self._held is None or not self._held.is_full:
-            return None
-        return ask(
-            "More enforced rules have been read in this session than can be kept. The user can"
-            " enter /reload-rules."
-        )
 
     @hookimpl
     def check_result(
@@ -457,10 +436,9 @@ class Rules:
 
     def _take_events(self) -> list[AnyEvent]:
         """Return the events of the log since the last time."""
-        taken: list[AnyEvent] = []
-        while events := self.session.journal.since(self._taken):
-            self._taken = events[-1].seq
-            taken += events
+        taken = list(self._read_events(self._taken))
+        if taken:
+            self._taken = taken[-1].seq
         return taken
 
     def _add_changes(self, history: CallHistory, events: Iterable[AnyEvent]) -> None:
@@ -476,8 +454,8 @@ class Rules:
         if self._history is None:
             from hilum_checks.call_history import CallHistory
 
-            files = self._store.snapshot.active
-            given = [path for file in files if not file.is_excluded for path in file.sources]
+            files = [file for file in self.snapshot.active if not file.is_excluded]
+            given = [path for file in files for path in file.sources]
             self._history = CallHistory(given)
         return self._history
 
@@ -522,16 +500,16 @@ class Rules:
 
     def _inside(self, names: Iterable[str]) -> list[str]:
         """Return the resolved paths in the workspace, relative to its root. Blocks."""
-        workspace = self.session.workspace
         found = []
         for name in names:
-            try:
-                real = workspace.resolve(name)
-            except HilumError:
-                continue
-            if real.is_relative_to(workspace.root):
-                found.append(real.relative_to(workspace.root).as_posix())
-        return found
+            with suppress(HilumError):
+                found.append(self.session.workspace.resolve(name))
+        return self._relative(found)
+
+    def _relative(self, paths: Iterable[Path]) -> list[str]:
+        """Return the paths that are in the workspace, relative to its root."""
+        root = self.session.workspace.root
+        return [path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)]
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
@@ -571,8 +549,7 @@ def _open_files(state: dict[str, Any]) -> Iterator[str]:
 def _known_files(agent: Agent) -> list[str]:
     """Return the rules files in the workspace that a resumed conversation has used."""
     conversation = agent.conversation
-    texts = {layer.name: layer.text for layer in conversation.frozen.layers}
-    texts |= conversation.told
+    texts = {layer.name: layer.text for layer in conversation.frozen.layers} | conversation.told
     names = [
         name.removeprefix(LAYER) for name, text in texts.items() if text and name.startswith(LAYER)
     ]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import PurePosixPath
 
 import attrs
-import msgspec
 from hilum_checks import WORKSPACE, Check, compile_lines
 from hilum_checks.model import Tools
+from msgspec.structs import replace
 
 from hilum_rules.discovery import WorkspacePaths
 from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
-from hilum_rules.parsed_file import digest_text
-from hilum_rules.rule import Problem, Rule, RulesFile, RuleType
+from hilum_rules.rule import Problem, Rule, RulesFile, RuleType, problems_in
+from hilum_rules.source import digest_text
 
 _SIGN_AGAIN = "`hilum rules compile` asks about it again"
 
@@ -60,7 +59,7 @@ class Locks:
         if origin != "project" or rule_path.startswith(("/", "~")):
             return rule_path
         inner = os.path.relpath(self.paths.workspace, self.paths.top)
-        return PurePosixPath(os.path.normpath(os.path.join(inner, rule_path))).as_posix()
+        return os.path.normpath(os.path.join(inner, rule_path))
 
 
 def hash_rule(rule: Rule) -> str:
@@ -85,7 +84,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     signed = [signer.sign_file(file) for file in files]
     for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
-        signer.problems += [Problem(lock.shown, line, text) for line, text in lock.mistakes]
+        signer.problems += problems_in(lock.shown, lock.mistakes)
         if lock.broken:
             signed.append(_make_broken_file(lock, origin))
         if lock.is_unreadable:
@@ -118,7 +117,7 @@ class Signer:
         texts = [f"{rule.id} {rule.why}" for rule in rules]
         # The hash of the file changes with its signed checks, so that a session reports them.
         source_hash = digest_text("\n".join([file.source_hash, *texts]))
-        return msgspec.structs.replace(file, rules=rules, source_hash=source_hash)
+        return replace(file, rules=rules, source_hash=source_hash)
 
     def _sign_rule(self, rule: Rule, origin: str, lock: LockFile) -> Rule:
         name = self.locks.name_file(rule.path, origin)
@@ -142,12 +141,11 @@ class Signer:
         if not entry.is_signed:
             self._report(lock, entry, f"This entry was edited by hand; {_SIGN_AGAIN}.")
         if not entry.enforce:
-            if rule.check is not None or not entry.is_signed:
+            if rule.is_enforced or not entry.is_signed:
                 # Nobody is asked again about the part of a sentence that its check leaves out.
                 is_decided = rule.is_decided or (rule.is_partial and entry.is_signed)
-                return msgspec.structs.replace(rule, is_decided=is_decided)
-            why = f"advice: {entry.advice}"
-            return msgspec.structs.replace(rule, why=why, is_decided=True)
+                return replace(rule, is_decided=is_decided)
+            return replace(rule, why=f"advice: {entry.advice}", is_decided=True)
         compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)
         for _, mistake in mistakes:
             self._report(lock, entry, f"A signed check cannot be read: {mistake}")
@@ -155,7 +153,7 @@ class Signer:
             return rule
         check = _join(rule.check, compiled.check)
         why = f"signed in {lock.shown}: {check.summary}"
-        return msgspec.structs.replace(
+        return replace(
             rule,
             check=check,
             why=why,
@@ -181,13 +179,12 @@ class Signer:
                     " `hilum rules compile` asks about new sentences.",
                 )
             # A file that is not loaded may belong to a nested folder that is not in use.
-            elif entry not in self._used and not self._may_exist(lock, entry):
+            elif (
+                entry not in self._used
+                and lock is self.locks.project
+                and not os.path.lexists(self.locks.paths.top / entry.file)
+            ):
                 self._report(lock, entry, f"There is no file {entry.file}.")
-
-    def _may_exist(self, lock: LockFile, entry: Entry) -> bool:
-        if lock is not self.locks.project:
-            return True
-        return os.path.lexists(self.locks.paths.top / entry.file)
 
 
 def _make_broken_file(lock: LockFile, origin: str) -> RulesFile:

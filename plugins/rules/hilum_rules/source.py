@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import attrs
 from hilum import Workspace
 from hilum.errors import HilumError
 
 MAX_TRIES = 3
 """Maximum number of attempts to read a file that changes while it is read."""
+_REASONS = {
+    "E_PATH_TRAVERSAL": "It is a link that points outside the project.",
+    "E_FILE_NOT_FOUND": "There is no such file.",
+}
 
 
 class Stamp(NamedTuple):
@@ -24,7 +31,8 @@ class Stamp(NamedTuple):
     size: int
 
 
-class Source(NamedTuple):
+@attrs.frozen
+class Source:
     """The contents of a file.
 
     Attributes:
@@ -38,6 +46,15 @@ class Source(NamedTuple):
     data: bytes
     size: int
     stamp: Stamp
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def is_same(self, other: Source) -> bool:
+        """Return whether another reading of the file has found the same contents."""
+        return (self.digest, self.size) == (other.digest, other.size)
 
 
 class UnreadableError(Exception):
@@ -94,7 +111,7 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
                     _check_text(data)
                     return Source(place.path, data[:limit], max(after.size, len(data)), after)
     except HilumError as error:
-        raise UnreadableError(_describe_error(error)) from None
+        raise UnreadableError(_REASONS.get(error.code, error.message)) from None
     except OSError as error:
         raise UnreadableError(f"It cannot be read: {error.strerror or error}.") from None
     raise UnreadableError(
@@ -102,15 +119,12 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
     )
 
 
-def _describe_error(error: HilumError) -> str:
-    messages = {
-        "E_PATH_TRAVERSAL": "It is a link that points outside the project.",
-        "E_FILE_NOT_FOUND": "There is no such file.",
-    }
-    return messages.get(error.code, error.message)
-
-
 def _check_text(data: bytes) -> None:
     # UTF-16 text also contains null bytes.
     if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableError("It is a binary file.")
+
+
+def digest_text(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

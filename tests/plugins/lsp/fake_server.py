@@ -62,6 +62,9 @@ def misbehave() -> None:
     if "die" in WAYS:
         sys.stderr.write("panic: out of ideas\n")
         sys.exit(3)
+    if "trace" in WAYS:
+        sys.stderr.write("Error: Cannot find module 'ideas'\n    at Module.load\n\nNode.js v20\n")
+        sys.exit(1)
     if "memory" in WAYS:
         held = bytearray(140_000_000)
         held[::4096] = b"x" * len(held[::4096])

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from hilum.events import PluginEvent
 from hilum_lsp import LanguageServers, client, server_process
+from hilum_lsp.servers import SERVERS
 
 FILE = {"a.py": "value = 1\n"}
 
@@ -33,6 +34,7 @@ def given_up(bench) -> list[str]:
         ("deep", "not JSON-RPC"),
         ("endless", "something that is not the protocol"),
         ("die", "It ended. Its last output: panic: out of ideas"),
+        ("trace", "It ended. Its last output: Error: Cannot find module 'ideas'"),
     ],
 )
 async def test_a_server_that_breaks_the_protocol_is_ended_and_named_once(
@@ -213,6 +215,47 @@ async def test_a_file_without_a_known_server_says_so(put, opened, monkeypatch):
     assert unknown.code == known.code == "E_NOT_INSTALLED"
     assert "hilum knows no language server for .rb files" in unknown.text
     assert "the user may install rust-analyzer" in known.text
+
+
+def test_a_link_of_rustup_without_its_component_is_no_server(tmp_path, monkeypatch):
+    """rustup puts links to itself into the path, also for components that are not installed."""
+    (rust_analyzer,) = [each for each in SERVERS if each.name == "rust-analyzer"]
+    bin_folder = tmp_path / "cargo/bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "rustup").touch()
+    link = bin_folder / "rust-analyzer"
+    link.symlink_to("rustup")
+    toolchains = tmp_path / "rustup/toolchains"
+    (toolchains / "stable/bin").mkdir(parents=True)
+    monkeypatch.setenv("RUSTUP_HOME", str(tmp_path / "rustup"))
+    problem = rust_analyzer.find_problem(str(link))
+    assert "`rustup component add rust-analyzer`" in problem
+
+    (toolchains / "nightly/bin").mkdir(parents=True)
+    (toolchains / "nightly/bin/rust-analyzer").touch()
+    assert rust_analyzer.find_problem(str(link)) == ""
+    # One that the user installed in another way needs no toolchain.
+    (toolchains / "nightly/bin/rust-analyzer").unlink()
+    (bin_folder / "own").touch()
+    assert rust_analyzer.find_problem(str(bin_folder / "own")) == ""
+
+
+async def test_a_missing_component_is_told_with_its_command(put, opened, tmp_path, monkeypatch):
+    """The call names the command, and no program is started."""
+    bin_folder = tmp_path / "cargo/bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "rustup").write_text("#!/bin/sh\nexit 1\n")
+    (bin_folder / "rustup").chmod(0o755)
+    (bin_folder / "rust-analyzer").symlink_to("rustup")
+    (tmp_path / "rustup/toolchains").mkdir(parents=True)
+    monkeypatch.setenv("RUSTUP_HOME", str(tmp_path / "rustup"))
+    monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
+    put({"Cargo.toml": "[package]\n", "a.rs": "fn a() {}\n"})
+    async with opened() as bench:
+        result = await bench.call("find_definition", name="a", path="a.rs")
+        assert bench.session.processes.alive == 0
+    assert result.code == "E_NOT_INSTALLED"
+    assert "the user may run `rustup component add rust-analyzer`" in result.text
 
 
 # --- renames --------------------------------------------------------------------------------------
