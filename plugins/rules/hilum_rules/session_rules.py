@@ -363,12 +363,13 @@ class Rules:
         self._store.touch(inside)
         self._hold()
         verdicts: list[Verdict | None] = []
-        if self._enforced():
-            verdicts.append(self._judge_by_checks(agent, call, tool))
-        if tool.risk == "read":
-            verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
-        else:
-            verdicts += map(ask, self._explain_changes_of_rules(agent, call, tool))
+        with self._as_seen_by_commands():
+            if self._enforced():
+                verdicts.append(self._judge_by_checks(agent, call, tool))
+            if tool.risk == "read":
+                verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
+            else:
+                verdicts += map(ask, self._explain_changes_of_rules(agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
         return max(filter(None, verdicts), key=lambda verdict: verdict.rank, default=None)
 
@@ -378,8 +379,7 @@ class Rules:
         if hilum_checks.needs_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
-        with self._as_seen_by_commands():
-            return hilum_checks.judge_call(rules, agent, call, tool, history)
+        return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
