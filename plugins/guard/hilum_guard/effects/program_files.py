@@ -46,6 +46,9 @@ class Row:
         ending: The suffix of a compressed file.
         rewrites: Options and words with which a formatter rewrites its files; if empty, it always
             does.
+        checks: Options with which a formatter writes nothing, besides the usual ones.
+        verbs: The sub-commands of a formatter that has some; its other sub-commands are not
+            described.
     """
 
     valued: str = ""
@@ -62,6 +65,8 @@ class Row:
     special: str = ""
     ending: str = ""
     rewrites: str = ""
+    checks: str = ""
+    verbs: str = ""
 
     @cached_property
     def option_codes(self) -> dict[str, str]:
@@ -127,7 +132,8 @@ def find_file_uses(
 
 def is_listed(name: str) -> bool:
     """Return whether ``find_file_uses`` yields the files that a program writes."""
-    return name in TABLE
+    row = TABLE.get(name)
+    return row is not None and not row.verbs
 
 
 def is_known(name: str) -> bool:
@@ -250,11 +256,25 @@ def _read_zip(call: _Call) -> Iterator[FileAccess]:
     if not call.operands or call.operands[0] == "-":
         return
     archive, *paths = call.operands
+    left_out = _list_after(call.words, ("-x", "-i", "--exclude", "--include"))
+    paths = [path for path in paths if path not in left_out]
     yield FileAccess("write", archive)
     # `zip` adds its suffix to a name that has none.
     if "." not in os.path.basename(archive):
         yield FileAccess("write", f"{archive}.zip")
     yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
+
+
+def _list_after(words: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the words after some options, up to the next option or `@`."""
+    found = set()
+    is_value = False
+    for word in words:
+        if word.startswith(("-", "@")):
+            is_value = word in names
+        elif is_value:
+            found.add(word)
+    return found
 
 
 _UNZIP_SHOWS = ("-l", "-t", "-v", "-z", "-Z", "-p", "-c")
@@ -396,7 +416,7 @@ def _read_sed(call: _Call) -> Iterator[FileAccess]:
     scripts = ("-e", "-f", "--expression", "--file") if is_sed else ("-e", "-E")
     paths = parsed.operands if parsed.has(*scripts) else parsed.operands[1:]
     for path in paths:
-        yield FileAccess("write", path)
+        yield FileAccess("write", path, existing=True)
         if suffix and not suffix.startswith("/"):
             yield FileAccess("write", _name_copy(path, suffix))
 
@@ -502,18 +522,32 @@ def _read_converter(call: _Call) -> Iterator[FileAccess]:
     yield from _write([word for before, word in pairwise(call.words) if before == "-write"])
 
 
-_ONLY_CHECKS = frozenset("--check --diff --check-only".split())
+_ONLY_CHECKS = frozenset("--check --diff --check-only --dry-run".split())
 
 
 def _read_formatter(call: _Call) -> Iterator[FileAccess]:
     wanted = call.row.rewrites.split()
-    if not _ONLY_CHECKS.isdisjoint(call.words):
+    if not _ONLY_CHECKS.union(call.row.checks.split()).isdisjoint(call.words):
         return
     if wanted and set(wanted).isdisjoint(call.words):
         return
-    has_verb = call.name in ("ruff", "biome")
-    for path in call.operands[1:] if has_verb else call.operands:
+    paths = call.operands
+    if call.row.verbs:
+        if not paths or paths[0] not in call.row.verbs.split():
+            return
+        paths = paths[1:]
+    for path in paths:
         yield FileAccess("write", path, existing=True, generated=True)
+
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+
+def _read_kustomize(call: _Call) -> Iterator[FileAccess]:
+    """Read `kustomize edit`, which changes the file in its working folder."""
+    if call.operands[:1] == ("edit",):
+        for name in _KUSTOMIZATIONS:
+            yield FileAccess("write", name, existing=True)
 
 
 _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
@@ -532,6 +566,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "history": _read_history,
     "sqlite": _read_sqlite,
     "formatter": _read_formatter,
+    "kustomize": _read_kustomize,
     "install": _read_install,
     "rsync": _read_rsync,
 }
