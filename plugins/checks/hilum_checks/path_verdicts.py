@@ -32,6 +32,8 @@ def match_paths(
     doubt = ""
     is_kept = is_denied and facts.matcher.is_kept_by_sandbox(constraint)
     for fit, access, path in find_accesses(constraint, facts):
+        if _is_rebuilt(constraint, access, facts):
+            continue
         if fit == "yes":
             return "yes", f"{describe_access(access)} {path[:200]}"
         # A formatter that cannot write one of many files formats the others.
@@ -58,6 +60,21 @@ def match_paths(
             or _find_hidden_paths(constraint, facts)
         )
     return ("maybe", doubt) if doubt else ("", "")
+
+
+def _is_rebuilt(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a folder is removed only for a program that makes it anew.
+
+    ``rm -rf dist && npm run build`` edits nothing by hand.
+    """
+    is_removal = access.kind == "delete" and access.deep == "all" and not access.moved
+    if not (is_removal and constraint.by_hand and "change" in constraint.actions):
+        return False
+    if not any(os.path.isdir(os.path.join(cwd or "/", access.path)) for cwd in access.cwds):
+        return False
+    places = [at for at, each in enumerate(facts.commands) if access in each.effects.files]
+    later = facts.commands[places[-1] + 1 :] if places else []
+    return any(each.effects.unknown == "all" for each in later)
 
 
 def _describe_doubt(constraint: Paths, access: FileAccess, path: str) -> str:
