@@ -19,9 +19,7 @@ from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
 
 
-def match_paths(
-    constraint: Paths, facts: CallFacts, *, is_denied: bool = False
-) -> tuple[Fit, str]:
+def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False) -> tuple[Fit, str]:
     """Return whether a call does a forbidden action on a file, and how.
 
     Args:
