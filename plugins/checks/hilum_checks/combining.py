@@ -60,7 +60,7 @@ _FACT = re.compile(
 # A remark that forbids something else than editing: "(do not commit it either)".
 _FORBIDS_MORE = re.compile(
     r"(?:and |also )*(?:never|do not|don't|must not|must never) "
-    r"(?:read|open|access|commit|push|delete|remove|rename|move|run|copy|share|print|log)\b"
+    r"(?:read|open|access|commit|push|run|copy|share|print|log)\b"
 )
 
 

@@ -104,6 +104,7 @@ _SKIPPING = (
 _NEVER = r"(?:do not|don't|never)"
 _NUMBERED = r"⟦\d+⟧"
 _NUMBERED_LIST = rf"{_NUMBERED}(?:\s*(?:, and|,|/|and|or)\s*{_NUMBERED})*"
+_OFF_LIMITS = r"(?:is|are) off[- ]limits(?:[:;,]| [-–—]| \()"
 _EDIT = (
     rf"{_NEVER} (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*"
 )
@@ -367,12 +368,12 @@ _RULE: tuple[Written, ...] = (
 _TEXT: tuple[Written, ...] = (
     # "⟦0⟧ is off limits (don't read it, don't edit it)".
     (
-        rf"^({_NUMBERED_LIST}) (?:is|are) off[- ]limits\s*(?:[:;,]|\s[-–—]|\()\s*{_NEVER} (read|open|access)(?: it| them)?"
+        rf"^({_NUMBERED_LIST}) {_OFF_LIMITS}\s*{_NEVER} (read|open|access)(?: it| them)?"
         rf"(?:(?:,| or|,? (?:and )?{_NEVER}) (?:edit|modify|change|touch|write)(?: it| them)?)?\)?(?=[ .!]*$)",
         r"never \2 or edit \1",
     ),
     (
-        rf"^({_NUMBERED_LIST}) (?:is|are) off[- ]limits\s*(?:[:;,]|\s[-–—]|\()\s*{_NEVER} (?:edit|modify|change|touch|write)(?: it| them)?"
+        rf"^({_NUMBERED_LIST}) {_OFF_LIMITS}\s*{_NEVER} (?:edit|modify|change|touch|write)(?: it| them)?"
         rf"(?:,| or|,? (?:and )?{_NEVER}) (read|open|access)(?: it| them)?\)?(?=[ .!]*$)",
         r"never \2 or edit \1",
     ),
