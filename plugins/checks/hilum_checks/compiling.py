@@ -57,7 +57,7 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
         return NOT_A_CONSTRAINT
     # The forms are imported for the first sentence that may be a constraint, because most
     # projects have none.
-    from hilum_checks.forms import compile_sentence
+    from hilum_checks.combining import compile_sentence
 
     compiled = compile_sentence(sentence, hard=hard, folder=folder)
     compiled = _allow_pull(sentence, _allow_gmake(sentence, compiled))
