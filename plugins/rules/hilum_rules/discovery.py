@@ -133,7 +133,7 @@ class FoundFile(NamedTuple):
     origin: str = "project"
     folder: PurePosixPath = PurePosixPath(".")
     name: str = ""
-    base: Path | None = None
+    base: Path = Path()
 
 
 class WorkspacePaths(msgspec.Struct, frozen=True):

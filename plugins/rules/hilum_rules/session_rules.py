@@ -79,17 +79,16 @@ class Rules:
     Args:
         session: The session.
         store: The session's loaded rules.
-        limit: Maximum size, in bytes, of the rules shown to the model.
-        reminds: Whether to remind the model after each round.
     """
 
-    def __init__(self, session: Session, store: RuleStore, limit: int, reminds: bool) -> None:
+    def __init__(self, session: Session, store: RuleStore) -> None:
         self.session = session
         self._store = store
-        self._limit = limit
-        self._reminds = reminds
+        self._settings = store.settings
         self._reported = store.snapshot
-        self._layers: tuple[Snapshot | None, list[Layer]] = (None, [])
+        # The prompt layers, and the rules from which they were made.
+        self._layers: list[Layer] = []
+        self._shown: Snapshot | None = None
         self._lock = trio.Lock()
         self._restored: set[str] = set()
         self._protects = False
@@ -328,14 +327,15 @@ class Rules:
             "rules.policy_check", reloaded=reloaded, source_hash=snapshot.bundle.source_hash
         )
         # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
-        if self._layers[0] is not snapshot:
-            self._layers = (snapshot, build_layers(snapshot, self._limit))
-        return self._layers[1] or None
+        if self._shown is not snapshot:
+            self._layers = build_layers(snapshot, self._settings.prompt_limit)
+            self._shown = snapshot
+        return self._layers or None
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of the rules, if any, always in the same words."""
-        return REMINDER if self._reminds and self.bundle.rules else None
+        return REMINDER if self._settings.remind and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
 
