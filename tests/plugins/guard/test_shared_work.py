@@ -213,8 +213,10 @@ async def test_commands_at_once_share_the_command_line_of_the_sandbox(
     states: list[Command] = []
     prepare = sandbox._prepare
     all_wait = threading.Event()
+    has_begun = threading.Event()
 
     def wait_and_prepare(command, *rest):
+        has_begun.set()
         assert all_wait.wait(30)
         return prepare(command, *rest)
 
@@ -237,6 +239,7 @@ async def test_commands_at_once_share_the_command_line_of_the_sandbox(
         for number, command in enumerate([alike[0], *commands]):
             nursery.start_soon(wrap, number, command)
             await wait_all_tasks_blocked()
+            assert await trio.to_thread.run_sync(has_begun.wait, 30)
         all_wait.set()
     assert len(states) == 2 + 3  # one program is not in the PATH, so that it gets no sandbox
     for number, command in enumerate([alike[0], *commands]):
