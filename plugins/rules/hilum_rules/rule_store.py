@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -268,18 +268,17 @@ class RuleStore:
 
         Files that would override them are included.
         """
+        sources = list(filter(os.path.lexists, self.paths.locks))
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            for path in file.sources:
-                yield Path(os.path.realpath(path))
+            sources += file.sources
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in self.paths.locks:
-            if os.path.lexists(path):
-                yield Path(os.path.realpath(path))
+        for path in sources:
+            yield Path(os.path.realpath(path))
 
     # --- what is in play --------------------------------------------------------------------------
 
@@ -360,11 +359,10 @@ class RuleStore:
 
     def _list_waiting(self, files: Iterable[RulesFile]) -> list[RulesFile]:
         """Return the files that become active when they are used."""
-        return [
-            file
-            for file in files
-            if file.mode is not Mode.ALWAYS and file.path not in self._in_play
-        ]
+        return list(filterfalse(self._is_active, files))
+
+    def _is_active(self, file: RulesFile) -> bool:
+        return file.mode is Mode.ALWAYS or file.path in self._in_play
 
     def name(self, text: str) -> bool:
         """Activate files that a text names as ``@name``; return whether any were activated."""
@@ -386,11 +384,7 @@ class RuleStore:
 
     def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with its active files and their rules filled in."""
-        active = tuple(
-            file
-            for file in snapshot.files
-            if file.mode is Mode.ALWAYS or file.path in self._in_play
-        )
+        active = tuple(filter(self._is_active, snapshot.files))
         hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
         rules = tuple(rule for file in active for rule in file.rules)
         bundle = Bundle(rules, digest_text(hashes))

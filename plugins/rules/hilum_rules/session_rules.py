@@ -364,17 +364,19 @@ class Rules:
         self._hold()
         verdicts: list[Verdict | None] = []
         with self._as_seen_by_commands():
-            if self._enforced():
-                verdicts.append(self._judge_by_checks(agent, call, tool))
+            rules = self._enforced()
+            if rules:
+                verdicts.append(self._judge_by_checks(rules, agent, call, tool))
             if tool.risk == "read":
                 verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
             else:
-                verdicts += map(ask, self._explain_changes_of_rules(agent, call, tool))
+                verdicts += map(ask, self._explain_changes_of_rules(rules, agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
         return max(filter(None, verdicts), key=lambda verdict: verdict.rank, default=None)
 
-    def _judge_by_checks(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        rules = self._enforced()
+    def _judge_by_checks(
+        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
+    ) -> Verdict | None:
         history = None
         if hilum_checks.needs_history(rules):
             history = self._open_history()
@@ -389,10 +391,12 @@ class Rules:
         root = str(self.session.workspace.root)
         return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
 
-    def _explain_changes_of_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Iterator[str]:
+    def _explain_changes_of_rules(
+        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
+    ) -> Iterator[str]:
         """Yield why the user is asked about a call that may change the rules."""
         # An agent must not rewrite or replace the rules that restrict it.
-        paths = self._relative(self._store.enforced_sources()) if self._enforced() else []
+        paths = self._relative(self._store.enforced_sources()) if rules else []
         rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
         if rewrite:
             yield f"The agent wants to change rules that are enforced: {rewrite}."
