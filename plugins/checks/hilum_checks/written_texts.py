@@ -79,7 +79,7 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
             if may_write(remove_harmless(text, command.effects.program)):
                 words = (each for each in command.words[1:] if not _is_code(each, command))
                 for path in (*find_paths(text), *words):
-                    if not _is_called(path, text):
+                    if not _is_called(path, text) and _may_be_file(path, text, command):
                         yield FileAccess("write", path, cwds=(command.cwd,))
 
 
@@ -96,6 +96,15 @@ def _is_called(name: str, text: str) -> bool:
     if re.search(rf"""['"`/]{name}\b|(?<!\w){name}['"`/]""", text):
         return False
     return re.search(rf"(?<![\w/]){name}\s*\(", text) is not None
+
+
+def _may_be_file(path: str, text: str, command: CommandFacts) -> bool:
+    """Return whether a word in code may be a file: a bare word is one only in quotes."""
+    if path in command.words or re.search(r"[./]", path):
+        return True
+    if re.search(rf"""['"`/]{re.escape(path)}['"`]""", text):
+        return True
+    return os.path.lexists(os.path.join(command.cwd or "/", path))
 
 
 _DOTTED = re.compile(r"\.?[A-Za-z_]\w*(?:\.\w+)*")
