@@ -16,6 +16,18 @@ _SLASHES = frozenset(
 _HASHES = frozenset(
     "bash ex exs jl nix php pl py pyi r rb sh tf toml yaml yml zsh dockerfile makefile".split()
 )
+# Templates, whose texts are no code of one language. An expression in a comment of HTML is evaluated.
+_TEMPLATES = {
+    "erb": r"<%#.*?(?:%>|\Z)",
+    "ejs": r"<%#.*?(?:%>|\Z)",
+    "heex": r"<%!--.*?(?:--%>|\Z)",
+    "eex": r"<%(?:#.*?(?:%>|\Z)|!--.*?(?:--%>|\Z))",
+    "hbs": r"\{\{!(?:--.*?(?:--\}\}|\Z)|[^}]*\}\})",
+    "j2": r"\{#.*?(?:#\}|\Z)",
+    "jinja": r"\{#.*?(?:#\}|\Z)",
+    "twig": r"\{#.*?(?:#\}|\Z)",
+}
+_BLADE = r"\{\{--.*?(?:--\}\}|\Z)"
 _STARS = _SLASHES | {"css"}
 _MARKUP = frozenset("astro html svelte vue xml".split())
 # Languages in which single quotes enclose one character.
@@ -32,7 +44,14 @@ _CLOSED = r"(?!\w)"
 @cache
 def _token_pattern(language: str) -> re.Pattern[str] | None:
     """Return a pattern for the comments and strings of a language; ``None`` if it is unknown."""
+    if language in _TEMPLATES:
+        return re.compile(
+            rf"(?P<comment>{_TEMPLATES[language]})|(?P<prefix>(?!))(?P<string>(?!))", re.DOTALL
+        )
     comments = []
+    if language == "blade":
+        comments.append(_BLADE)
+        language = "php"
     if language in _MARKUP:
         comments.append(r"<!--.*?(?:-->|\Z)")
     if language in _STARS:
@@ -85,7 +104,7 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
         ignored: What to blank out, of "comments" and "strings".
     """
     name = os.path.basename(path).lower()
-    language = name.rpartition(".")[2]
+    language = "blade" if name.endswith(".blade.php") else name.rpartition(".")[2]
     pattern = _token_pattern(language) if ignored else None
     if pattern is None:
         return text

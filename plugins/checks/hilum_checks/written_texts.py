@@ -117,7 +117,9 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        if any(UNKNOWN in text for text in (*command.words[1:], command.command.stdin or "")):
+        edited = _find_edited(command)
+        words = (word for word in command.words[1:] if word not in edited)
+        if any(UNKNOWN in text for text in (*words, command.command.stdin or "")):
             return True
         # One-liners such as `s/x/$ENV{T}/` need not look like code.
         codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
@@ -125,6 +127,13 @@ def _writes_unknown(facts: CallFacts) -> bool:
         if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False
+
+
+def _find_edited(command: CommandFacts) -> set[str]:
+    """Return the names of the files that a command changes in place, which are no text."""
+    if command.effects.program not in ("sed", "gsed"):
+        return set()
+    return {each.path for each in command.effects.files if each.kind == "write" and not each.source}
 
 
 def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
