@@ -98,10 +98,16 @@ def _is_code(word: str, command: CommandFacts) -> bool:
 
 
 def _is_called(name: str, text: str) -> bool:
-    """Return whether a word in code is only the name of a function, and no path."""
-    if not name.isidentifier() or re.search(rf"""['"`/]{name}\b|\b{name}['"`/]""", text):
+    """Return whether a word in code is only the name of a function or method, and no path."""
+    if not _DOTTED.fullmatch(name):
         return False
-    return re.search(rf"\b{name}\s*\(", text) is not None
+    name = re.escape(name)
+    if re.search(rf"""['"`/]{name}\b|(?<!\w){name}['"`/]""", text):
+        return False
+    return re.search(rf"(?<![\w/]){name}\s*\(", text) is not None
+
+
+_DOTTED = re.compile(r"\.?[A-Za-z_]\w*(?:\.\w+)*")
 
 
 # Programs that decode text.
@@ -117,8 +123,9 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        edited = _find_edited(command)
-        words = (word for word in command.words[1:] if word not in edited)
+        # Which of the existing files is changed says nothing about the text.
+        edited = {access.path for access in command.effects.files if access.existing}
+        words = [word for word in command.words[1:] if word not in edited]
         if any(UNKNOWN in text for text in (*words, command.command.stdin or "")):
             return True
         # One-liners such as `s/x/$ENV{T}/` need not look like code.
@@ -127,13 +134,6 @@ def _writes_unknown(facts: CallFacts) -> bool:
         if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False
-
-
-def _find_edited(command: CommandFacts) -> set[str]:
-    """Return the names of the files that a command changes in place, which are no text."""
-    if command.effects.program not in ("sed", "gsed"):
-        return set()
-    return {each.path for each in command.effects.files if each.kind == "write" and not each.source}
 
 
 def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
