@@ -138,7 +138,7 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
 def _blank_uninserted(content: str, *, has_prefix: bool) -> str:
     """Return the content of a string with spaces for all that is not inserted."""
     pattern = _INSERTED_AFTER_PREFIX if has_prefix else _INSERTED
-    parts = []
+    parts: list[str] = []
     at = 0
     while True:
         opened = pattern.search(content, at)

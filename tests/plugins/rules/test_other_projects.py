@@ -143,6 +143,31 @@ def test_what_breaks_a_rule_is_refused(
     assert find_verdict(root, sentence, call) is not None
 
 
+@pytest.mark.parametrize(
+    ("command", "default", "refused"),
+    [
+        ("gh pr create -t x -b y", "main", True),
+        ("gh pr create -t x -b y", "staging", False),
+        ("gh pr create -t x -b y", "", False),
+        ("gh pr create -t x --base staging", "main", False),
+        ("gh pr create --web", "main", False),
+        ("gh pr create --help", "main", False),
+        ("gh pr create -R a/b -t x", "main", False),
+        ("gh pr view 3", "main", False),
+    ],
+)
+def test_a_pull_request_without_a_base_targets_the_default_branch(
+    command: str, default: str, refused: bool, root: Path
+) -> None:
+    if default:
+        (root / ".git/refs/remotes/origin").mkdir(parents=True)
+        (root / ".git/refs/remotes/origin/HEAD").write_text(f"ref: refs/remotes/origin/{default}\n")
+    verdict = find_verdict(root, BASE, command)
+    assert (verdict is not None) is refused
+    if refused:
+        assert "`--base staging`" in verdict.reason
+
+
 LOOP = "for p in {0}:\n    p.write_text(p.read_text().rstrip())\n"
 
 
