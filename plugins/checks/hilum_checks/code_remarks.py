@@ -119,7 +119,7 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
     def blank(found: re.Match[str]) -> str:
         if found["comment"] is not None:
             if found.groupdict().get("regex") is not None:
-                return found[0]
+                return _blank_expression(found[0]) if "strings" in ignored else found[0]
             return _blank(found[0]) if "comments" in ignored else found[0]
         start = found.start("string")
         is_closed = len(found["string"]) > 1 and found["string"][-1] == found["string"][0]
@@ -181,6 +181,12 @@ def find_strings(text: str, language: str) -> list[str] | None:
     if any(len(each) < 2 or each[-1] != each[0] for each in found):
         return None
     return [each[1:-1] for each in found]
+
+
+def _blank_expression(text: str) -> str:
+    """Return a regular expression of JavaScript with spaces for its contents."""
+    begin, end = text.index("/"), text.rindex("/")
+    return text[: begin + 1] + _blank(text[begin + 1 : end]) + text[end:]
 
 
 def _blank(text: str) -> str:

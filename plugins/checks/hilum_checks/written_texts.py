@@ -11,6 +11,7 @@ from hilum_guard import UNKNOWN, FileAccess
 
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
+from hilum_checks.call_steps import is_inside
 from hilum_checks.code_literals import replace_code, show_literals
 from hilum_checks.code_operations import remove_harmless
 from hilum_checks.code_remarks import blank_remarks
@@ -125,6 +126,9 @@ def _writes_unknown(facts: CallFacts) -> bool:
             return True
         # Which of the existing files is changed says nothing about the text.
         edited = {access.path for access in command.effects.files if access.existing}
+        if _reads_project_only(facts):
+            # What a temporary file contains comes from the files and words of this call.
+            edited |= {word for word in command.words if word.startswith(_TEMPORARY)}
         words = [word for word in command.words[1:] if word not in edited]
         if any(UNKNOWN in text for text in (*words, command.command.stdin or "")):
             return True
@@ -134,6 +138,22 @@ def _writes_unknown(facts: CallFacts) -> bool:
         if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False
+
+
+# Programs that print the text of files, with changes that their words show.
+_PASSES_TEXT = frozenset(
+    "awk cat chmod cp cut diff echo git grep head jq mktemp mv printf rm sed sort tail uniq".split()
+) | {""}
+_TEMPORARY = f"/tmp/tmp.{UNKNOWN}"
+
+
+def _reads_project_only(facts: CallFacts) -> bool:
+    """Return whether a call passes on only texts of the project, perhaps by a temporary file."""
+    root = str(facts.matcher.root)
+    programs = {command.effects.program for command in facts.commands}
+    return programs <= _PASSES_TEXT and all(
+        is_inside(access, root) or access.path.startswith(_TEMPORARY) for access in facts.accesses
+    )
 
 
 def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
