@@ -100,7 +100,7 @@ def judge(
             if constraint.before is None or is_met:
                 continue
             forbidden = constraint.before
-        fit, action = _match(forbidden, facts)
+        fit, action = _match(forbidden, facts, effect)
         if fit != "yes" and isinstance(forbidden, Commands):
             fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
@@ -202,13 +202,14 @@ def quote_rule(rule: EnforcedRule) -> str:
     return f"The rule “{text}” ({place})"
 
 
-def _match(constraint: Constraint, facts: CallFacts) -> tuple[Fit, str]:
+def _match(constraint: Constraint, facts: CallFacts, effect: Effect) -> tuple[Fit, str]:
+    if isinstance(constraint, Paths):
+        return match_paths(constraint, facts, is_denied=effect == "deny")
     match = _MATCHERS.get(type(constraint))
     return match(constraint, facts) if match else ("", "")
 
 
 _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
-    Paths: match_paths,
     Commands: match_commands,
     Tools: match_tools,
     Hosts: match_hosts,

@@ -48,7 +48,10 @@ GENERATED_FOLDERS = frozenset(
     """
     node_modules .git .venv venv __pycache__ site-packages .next .nuxt .tox .nox .mypy_cache
     .pytest_cache .ruff_cache .gradle .turbo .svelte-kit .terraform pods deriveddata
-    bower_components
+    bower_components deps _build .elixir_ls elm-stuff .dart_tool .stack-work dist-newstyle .build
+    .swiftpm carthage .nx .parcel-cache .eggs .pixi .zig-cache zig-cache zig-out _site .docusaurus
+    .expo .angular .astro .output .nitro .serverless .aws-sam cdk.out .bloop .metals _opam
+    cmake-build-debug cmake-build-release nimcache storybook-static .pnpm-store .bundle
     """.split()
 )
 """Folders that programs write to, anywhere in a path.
