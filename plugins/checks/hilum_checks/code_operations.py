@@ -26,6 +26,18 @@ _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pipenv|pdm|rye|hatch")
 _SCRIPTS = frozenset("node nodejs bun deno tsx ts-node".split())
 
 
+def find_language(program: str) -> str:
+    """Return the language of the code that a program runs: "py" or "js"; empty for others.
+
+    Args:
+        program: The program.
+    """
+    program = os.path.basename(program)
+    if _PYTHON.fullmatch(program):
+        return "py"
+    return "js" if program in _SCRIPTS else ""
+
+
 @lru_cache(128)
 def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str:
     """Return code without what certainly changes no file.
@@ -36,12 +48,12 @@ def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str
             unchanged.
         with_known: Whether to remove the operations, too, whose paths the code states literally.
     """
-    program = os.path.basename(program)
     if len(text) > MAX_CODE or UNKNOWN in text:
         return text
-    if _PYTHON.fullmatch(program):
+    language = find_language(program)
+    if language == "py":
         return _remove_from_python(text, with_known=with_known)
-    return _remove_from_script(text, with_known=with_known) if program in _SCRIPTS else text
+    return _remove_from_script(text, with_known=with_known) if language else text
 
 
 # --- Python ---------------------------------------------------------------------------------------

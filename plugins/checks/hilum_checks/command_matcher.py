@@ -32,6 +32,7 @@ from hilum_checks.git_branches import (
 from hilum_checks.model import Commands, Words
 from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
+from hilum_checks.pull_request_bases import targets_other_default
 from hilum_checks.skipped_hooks import match_skipped_hooks
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
         for runner in command.command.runners:
             if _matches_alone(exceptions, runner):
                 return ""
+    if not fit and targets_other_default(constraint, command):
+        return "yes"
     return fit
 
 
