@@ -56,6 +56,7 @@ _OWN_COMMANDS = {
 }
 # Sub-commands for which the option `--dry-run` changes nothing.
 _TRIALS = {
+    "argocd": frozenset(("app",)),
     "cargo": frozenset("add publish remove rm update".split()),
     "git": frozenset("add clean commit fetch mv push rm".split()),
     "helm": frozenset("install rollback uninstall upgrade".split()),
@@ -76,6 +77,12 @@ _TRIALS = {
 }
 # `git commit -n` skips the hooks instead.
 _SHORT_TRIALS = frozenset("add clean mv push rm".split())
+# Programs without sub-commands, and the options with which they change nothing.
+_WHOLE_TRIALS = {
+    "ansible-playbook": frozenset(
+        "--check -C --syntax-check --list-tasks --list-hosts --list-tags".split()
+    ),
+}
 _DRY = re.compile(r"--dry-run(?:=(?:client|server))?")
 # Options without a value, after which `--dry-run` is an option and not their value.
 _FLAGS = frozenset(
@@ -119,6 +126,9 @@ def find_trial(program: str, words: Words) -> str:
     Returns:
         The option; empty if the command has none, or if another one may take it back.
     """
+    whole = _WHOLE_TRIALS.get(program)
+    if whole:
+        return next((word for word in words[1:] if word in whole), "")
     options = words[2:]
     if not options or words[1] not in _TRIALS.get(program, ()):
         return ""

@@ -440,6 +440,12 @@ _NOTE: tuple[Written, ...] = (
 )
 
 _SENTENCE: tuple[Written, ...] = (
+    # "No ⟦0⟧, no ⟦1⟧ in ⟦2⟧" names the place of both.
+    (
+        r"^(no|never use|do not use|don't use) (⟦\d+⟧)(?:, and|,| and|, or| or)"
+        r" (?:no|never use|do not use|don't use) (?=⟦\d+⟧ (?:in|outside)\b)",
+        r"\1 \2 or ",
+    ),
     (
         r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?"
         r"(?:issues|errors|warnings|problems|failures)",

@@ -19,6 +19,7 @@ from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     ORDERS,
     Check,
+    CommandBefore,
     Commands,
     Constraint,
     Content,
@@ -89,10 +90,12 @@ def judge(
     """Judge a call by its arguments. See ``judge_call``."""
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
-    for rule, effect, constraint in parts_of(rules):
+    parts = list(parts_of(rules))
+    required = [each.needed for _, _, each in parts if isinstance(each, CommandBefore)]
+    for rule, effect, constraint in parts:
         forbidden = constraint
         if isinstance(constraint, ORDERS):
-            is_met = history is not None and history.is_met(constraint, facts)
+            is_met = history is not None and history.is_met(constraint, facts, required)
             # A final answer is judged elsewhere.
             if constraint.before is None or is_met:
                 continue

@@ -214,6 +214,8 @@ DEPLOY = phrases(
     "|serverless deploy|sls deploy|cdk deploy|sam deploy|wrangler deploy|wrangler publish"
     "|kubectl apply|helm install|helm upgrade|terraform apply|tofu apply|terragrunt apply|pulumi up"
     "|gcloud app deploy|gcloud run deploy|eb deploy|heroku|git push heroku|mise run deploy|kamal deploy"
+    "|argocd app sync|argocd app rollback|helm rollback|kubectl rollout restart|kubectl rollout undo"
+    "|kubectl set image|helmfile apply|helmfile sync|skaffold run|skaffold deploy"
     "|cap production deploy|ansible-playbook|docker stack deploy|railway up|amplify publish"
 )
 TESTS = phrases(
@@ -249,6 +251,7 @@ AS_ROOT = phrases("sudo|doas|su|pkexec")
 OPEN_PULL_REQUEST = phrases("gh pr create|gh pr new")
 OPEN_MERGE_REQUEST = phrases("glab mr create|glab mr new")
 PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request|gh pr new|glab mr new")
+EDIT_PULL_REQUEST = phrases("gh pr edit")
 READY_PULL_REQUEST = phrases("gh pr ready|glab mr update --ready")
 ISSUE = phrases("gh issue create|glab issue create|gh issue new|glab issue new")
 CLOSE_ISSUE = phrases("gh issue close|glab issue close")
@@ -298,6 +301,8 @@ INSTALL = phrases(
     "|bun install|cargo add|cargo install|go get|go install|gem install|bundle add"
     "|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk add"
     "|pacman -S|snap install|npx --yes|dotnet add"
+    "|mix igniter.install|nx add|pnpm nx add|npx nx add|ng add|expo install|npx expo install"
+    "|flutter pub add|dart pub add|swift package add-dependency"
 )
 PUBLISH = phrases(
     "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload"
