@@ -402,10 +402,10 @@ def _is_option(word: str) -> bool:
 
 def _has_option(option: str, words: Words) -> bool:
     """Return whether words contain an option, in any spelling."""
-    if "--" in words:
+    if "--" in words[1:]:
         # After ``--``, words are operands even if they look like options (POSIX, Utility Syntax
         # Guideline 10).
-        words = words[: words.index("--")]
+        words = words[: words.index("--", 1)]
     if option in _REFSPECS:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):

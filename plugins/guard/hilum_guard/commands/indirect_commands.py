@@ -132,7 +132,7 @@ def read_indirect(
         before: The number of commands that run before this one.
     """
     # Files in a container are not files on this machine.
-    if not command.checker.contained:
+    if not command.checker.elsewhere:
         with reader.implying():
             _read_git_program(reader, command, name)
             if name in ("sed", "gsed"):

@@ -295,6 +295,12 @@ def _read_script(
     options = {word.value for word in command.words}
     if script in _STANDARD_INPUT or "-s" in options:
         text = command.stdin
+        if (
+            text is None
+            and reader.state.checker.elsewhere
+            and not command_runners.is_fed(reader.state, command)
+        ):
+            text = ""  # a shell in a container waits for what is typed, which is judged then
         if text is None and options.isdisjoint(("--version", "--help")):
             reader.add_unknown()  # a shell's input may be any command
     if text is None:
@@ -320,7 +326,7 @@ def _define_functions(
     reader: ShellReader, command: ParsedCommand, path: str, depth: int = 0
 ) -> None:
     """Define the functions of a file that the current shell sources, for later commands."""
-    if UNKNOWN in path or command.checker.contained or depth > MAX_SOURCED:
+    if UNKNOWN in path or command.checker.elsewhere or depth > MAX_SOURCED:
         return
     for cwd in command.cwds:
         absolute = os.path.normpath(os.path.join(cwd or "/", os.path.expanduser(path)))
@@ -435,6 +441,9 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
         return ""
     reached: list[str | None] = []
     for cwd in state.cwds:
+        if state.checker.contained and state.checker.absolute(goal.value, cwd) is None:
+            reached.append(_find_counterpart(reader, goal.value, cwd))
+            continue
         reached += _find_reached(state.checker.absolute(goal.value, cwd), cwd, goal, reader)
     # Each `cd` may fail and thus double the number of possible folders, so only the last four,
     # which are the most likely, are kept.
@@ -442,6 +451,16 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
     last = state.cwds[-1]
     state.variables["PWD"] = (encode_source(last) if last else UNKNOWN,)
     return ""
+
+
+def _find_counterpart(reader: ShellReader, goal: str, cwd: str | None) -> str | None:
+    """Return the folder here that a folder in a container is taken for.
+
+    Most containers of a project show its files, in a folder with another name.
+    """
+    if os.path.isabs(goal):
+        return reader.checker.workspace
+    return os.path.normpath(os.path.join(cwd, goal)) if cwd is not None else None
 
 
 def _find_reached(
@@ -486,6 +505,9 @@ _SPECIAL: dict[str, Callable[[ShellReader, ParsedCommand], str | None]] = {
     "parallel": command_runners.read_parallel,
     **dict.fromkeys(("fd", "fdfind"), command_runners.read_fd),
     "cmake": command_runners.read_cmake,
-    **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl"), command_runners.read_container),
+    **dict.fromkeys(
+        "docker docker-compose podman podman-compose nerdctl kubectl oc".split(),
+        command_runners.read_container,
+    ),
     "git": command_runners.read_git,
 }
