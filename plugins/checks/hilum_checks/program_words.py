@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hilum_guard import UNKNOWN, make_option_syntax, parse_options
 
 from hilum_checks.model import Words
@@ -95,6 +97,37 @@ def names_subproject(words: Words) -> bool:
         return False
     tasks = parse_options(words[1:], _GRADLE_OPTIONS).operands
     return any(":" in task.strip(":") for task in tasks)
+
+
+_CMAKE_VALUED = frozenset(
+    "-S -B -G -D -U -C -T -A --preset --toolchain --install-prefix --log-level".split()
+)
+# What makes `cmake` do something else than configure the folder in which it runs.
+_CMAKE_MODES = re.compile(
+    r"-B.*|-[EP]|--(?:preset|build|install|open|workflow|find-package)(?:=.*)?"
+)
+
+
+def keep_cmake_operands(words: Words) -> Words:
+    """Return `cmake -G Ninja .` as `cmake .`, and `cmake -B build .` as `cmake`."""
+    if any(map(_CMAKE_MODES.fullmatch, words[1:])):
+        return words[:1]
+    kept = [words[0]]
+    before = ""
+    for word in words[1:]:
+        is_value = before in _CMAKE_VALUED
+        if (not is_value or before == "-S") and not word.startswith("-"):
+            kept.append(word)
+        elif word.startswith("-S") and len(word) > 2:
+            kept.append(word[2:])
+        before = word
+    return tuple(kept)
+
+
+def find_gradle_trial(words: Words) -> str:
+    """Return the option with which Gradle runs no task; empty if a command has none."""
+    parsed = parse_options(words[1:], _GRADLE_OPTIONS)
+    return next((name for name, _ in parsed.options if name in ("-m", "--dry-run")), "")
 
 
 def put_task_first(pattern: Words, words: Words) -> Words:

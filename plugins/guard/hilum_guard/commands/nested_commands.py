@@ -53,6 +53,8 @@ _JOINS_WORDS = frozenset(("watch", "hyperfine"))
 # line is appended to the value.
 _TEXT_OPTION = re.compile(r"(?:-c|--command)()")
 _ENV_TEXT_OPTION = re.compile(r"(?:-[iv0]*S|--split-string|--command|-c\Z)=?(.*)", re.DOTALL)
+# Programs whose option `-c` takes a number or a list of numbers.
+_NUMBERED = frozenset(("cpulimit", "ionice", "taskset"))
 _SHELL_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py|uv")
 _MODULE_OPTION = re.compile(r"(?:--module|-[bBdEiIOPqsSuvx]*m(\w.*)?)")
@@ -125,6 +127,8 @@ def _find_special(name: str) -> Callable[[ShellReader, ParsedCommand], str | Non
 _FOLDER_OPTIONS = {
     "env": re.compile(r"(?:-[i0v]*C|--chdir)=?(.*)", re.DOTALL),
     "sudo": re.compile(r"(?:-[bEHnPSk]*D|--chdir)=?(.*)", re.DOTALL),
+    "uv": re.compile(r"--directory=?(.*)", re.DOTALL),
+    "poetry": re.compile(r"(?:-C|--directory)=?(.*)", re.DOTALL),
 }
 
 
@@ -179,6 +183,8 @@ def _enter_folder(reader: ShellReader, name: str, words: tuple[Word, ...]) -> No
 
 def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
     """Return the command text in an option's value; empty for other options."""
+    if name in _NUMBERED:
+        return ""
     pattern = _ENV_TEXT_OPTION if name == "env" else _TEXT_OPTION
     match = pattern.fullmatch(words[at].value)
     if match is None:
@@ -208,7 +214,12 @@ def _read_runner(reader: ShellReader, command: ParsedCommand) -> str | None:
     verbs = RUNNERS[get_program_name(command.words[0])]
     at = find_word(command.words, verbs)
     begin = find_first_operand(command.words, _LAUNCHER_VALUED, at + 1)
-    return reader.read_inner(command, command.words[begin:])
+    before = reader.state.cwds
+    _enter_folder(reader, get_program_name(command.words[0]), command.words[1:begin])
+    try:
+        return reader.read_inner(command, command.words[begin:])
+    finally:
+        reader.state.cwds = before
 
 
 def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -> None:
