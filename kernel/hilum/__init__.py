@@ -167,6 +167,7 @@ _MODULES = (
     "models",
     "module_archive",
     "program_start",
+    "shared_reads",
     "processes",
     "services",
     "settings",

@@ -28,6 +28,7 @@ from hilum.hooks import PluginFailure
 from hilum.hookspecs import Verdict, allow, ask, deny
 from hilum.identifiers import make_id
 from hilum.messages import ToolCall
+from hilum.shared_reads import share_reads
 from hilum.state import CallState
 from hilum.tools import Tool
 
@@ -209,7 +210,8 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
     # rewritten call.
     kept: list[Verdict] = []
     for _ in range(MAX_REWRITES + 1):
-        answers = await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool)
+        with share_reads():
+            answers = await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool)
         for plugin, value in answers:
             # Gates fail closed, because the plugin that failed might have refused the call.
             if isinstance(value, PluginFailure):

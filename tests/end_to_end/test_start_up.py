@@ -108,6 +108,30 @@ async def test_a_run_leaves_an_archive_of_its_modules_for_the_next_one(cli):
     assert done.stdout.split()[-2:] == [b"_ArchiveLoader", b"0"], done.stderr
 
 
+LATE_MODULES = """
+import sys
+sys.argv = ["-m", "run", "hi"]
+from hilum.__main__ import main
+code = main(sys.argv[1:])
+print([name for name in ("difflib", "html", "hilum_files.edits") if name in sys.modules], code)
+"""
+
+
+async def test_a_run_without_calls_does_not_import_what_only_later_work_needs(cli):
+    """Each of these modules would delay the first request by a millisecond or more."""
+    async with cli.model("Done."):
+        done = await trio.run_process(
+            [sys.executable, "-P", "-c", LATE_MODULES],
+            stdin=b"",
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            cwd=cli.workspace,
+            env=cli.env,
+        )
+    assert done.stdout.splitlines()[-1] == b"[] 0", done.stderr
+
+
 INTERRUPTS_ITSELF = """
 import os, signal, sys
 class Finder:

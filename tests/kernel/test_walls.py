@@ -47,6 +47,7 @@ FLOORS = [
         "fork_client",
         "compile_cache",
         "program_start",
+        "shared_reads",
     ],
     [
         "messages",

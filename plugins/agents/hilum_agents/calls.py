@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from functools import cache
 from typing import NamedTuple
 
@@ -76,10 +75,18 @@ def read_unknown(text: str, names: Collection[str]) -> tuple[str, str] | None:
     if any(reading.call.name in known for reading in readings):
         return None
     for call, certain in readings:
-        similar = get_close_matches(call.name, known, n=1, cutoff=_MIN_SIMILARITY)
+        similar = _find_similar(call.name, known)
         if similar or certain:
-            return call.name, similar[0] if similar else ""
+            return call.name, similar
     return None
+
+
+def _find_similar(name: str, known: list[str]) -> str:
+    """Return the known name that is most similar to a name; empty if none is similar."""
+    from difflib import get_close_matches  # the first request need not wait for the import
+
+    similar = get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY)
+    return similar[0] if similar else ""
 
 
 def may_call(text: str) -> bool:

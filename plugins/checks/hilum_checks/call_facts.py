@@ -31,7 +31,7 @@ from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
     from hilum import Tool
-    from hilum_guard import CommandEffects, CommandVerdict, Findings
+    from hilum_guard import CommandEffects, CommandVerdict, Findings, SimpleCommand
 
 MAX_PATH = 4096
 """Maximum length of an argument that is treated as a path."""
@@ -151,6 +151,10 @@ class CallFacts:
                         effects = _place_files(effects, str(self.matcher.root))
                     previous = CommandFacts(command, effects, previous)
                     commands.append(previous)
+                    inner = _find_local_program(command)
+                    if inner is not None:
+                        previous = CommandFacts(inner, read_effects(inner), previous)
+                        commands.append(previous)
         return commands
 
     @cached_property
@@ -376,6 +380,26 @@ class CallFacts:
         return hosts - {""}
 
 
+# Programs of a project that `pnpm` and its like start without `exec`: `pnpm vite` is `vite`.
+_STARTS_LOCAL = frozenset("pnpm yarn bun".split())
+_LOCAL_PROGRAMS = frozenset(
+    """
+    astro biome changeset cypress drizzle-kit esbuild eslint gatsby husky jest lerna lint-staged mocha ng
+    next nuxt nx parcel playwright prettier prisma react-scripts release-it remix rollup
+    semantic-release storybook svelte-kit ts-node tsc tsx turbo vercel vinxi vite vitest
+    vue-cli-service webpack webpack-dev-server wrangler
+    """.split()
+)
+
+
+def _find_local_program(command: SimpleCommand) -> SimpleCommand | None:
+    """Return the program of the project that `pnpm NAME` starts; ``None`` if it starts none."""
+    words = command.words
+    if command.program not in _STARTS_LOCAL or len(words) < 2 or words[1] not in _LOCAL_PROGRAMS:
+        return None
+    return attrs.evolve(command, words=words[1:], runners=(words, *command.runners))
+
+
 _DOWNLOADERS = frozenset(("curl", "wget"))
 _REMOTE = re.compile(
     r"https://(?!localhost|127\.|0\.|\[|10\.|192\.168\.|169\.254\.)[\w.-]+\.[a-z]+/"
@@ -406,6 +430,8 @@ def _without_hidden(command: CommandFacts, commands: Sequence[CommandFacts]) -> 
     files = list(command.effects.files)
     if not any(access.stored for access in files):
         return files
+    if git_comparisons.searches_files(command):
+        return [attrs.evolve(access, stored=False) for access in files]
     if git_comparisons.compares_files(command):
         return [access for access in files if not access.stored]
     compared = git_comparisons.find_compared(command, commands)

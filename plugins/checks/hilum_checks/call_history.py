@@ -84,12 +84,17 @@ class CallHistory:
         begin = self._calls * _STEPS
         self._begins[result.call_id] = begin
         # A call that failed may have written a part, so it counts as well, unless it never began.
-        if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
+        if result.code in _NOT_BEGUN:
+            return
+        if tool.risk == "execute":
+            self._add_commands(facts, result, begin)
+        elif result.changed:
             inside = [each for each in facts.accesses if call_steps.is_inside(each, str(root))]
             if inside:
                 self._add_writes(inside, begin)
-        if tool.risk != "execute" or result.code in _NOT_BEGUN:
-            return
+
+    def _add_commands(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
+        """Add the writes of commands, and the commands that have succeeded."""
         formatted = {
             access
             for command in facts.commands
@@ -98,6 +103,14 @@ class CallHistory:
         }
         for place, access in call_steps.find_writes(facts):
             self._add_writes([access], begin + place, formats=access in formatted)
+        self._note_unseen(facts, result, begin)
+        if result.data.get("exit_code") == 0:
+            proven = call_steps.find_proven(facts)
+            self._succeeded += [(begin + place, command) for place, command in proven]
+            del self._succeeded[:-MAX_REMEMBERED]
+
+    def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
+        """Remember where the writes of commands are that their words do not name."""
         unseen = call_steps.find_unseen(facts)
         # What a program has written is known after the call, but not which of its commands did it.
         self._begins[result.call_id] = begin + max(unseen, default=0)
@@ -110,10 +123,6 @@ class CallHistory:
             # A command in the background may write at any time.
             self.last_write = max(self.last_write, begin)
             self._last_edit = max(self._last_edit, begin)
-        if result.data.get("exit_code") == 0:
-            proven = call_steps.find_proven(facts)
-            self._succeeded += [(begin + place, command) for place, command in proven]
-            del self._succeeded[:-MAX_REMEMBERED]
 
     def add_changes(self, call_id: str, paths: Sequence[str], root: Path) -> None:
         """Add the files that a call has changed, which its arguments need not name. Blocks.

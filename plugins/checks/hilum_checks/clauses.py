@@ -9,7 +9,7 @@ import attrs
 from hilum_checks.limit_words import CONDITIONS
 from hilum_checks.tokens import UNREADABLE, Token, write_tokens
 
-_PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
+_OBJECT_FIELDS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"
 """All places."""
 
@@ -61,71 +61,112 @@ class Clause:
         """Whether the clause says more than its verbs."""
         return bool(self.names or self.nouns or self.branches or self.kinds)
 
-    def has_only(self, *parts: str, nouns: str = "", places: str = "") -> bool:
-        """Return whether the object consists of nothing but the given parts and words.
+    def has_only(self, *fields: str, nouns: str = "", places: str = "") -> bool:
+        """Return whether the object consists of nothing but the given names and words.
 
         Args:
-            parts: The attributes that may be set, except those below.
+            fields: The attributes that may be set, except those below.
             nouns: The nouns that it may have, separated by ``|``.
             places: The places that it may have, separated by ``|``.
         """
-        others = set(_PARTS).difference(parts)
-        if any(getattr(self, part) for part in others):
+        others = set(_OBJECT_FIELDS).difference(fields)
+        if any(getattr(self, field) for field in others):
             return False
         return self.nouns <= set(nouns.split("|")) and self.places <= set(places.split("|"))
 
 
 def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     """Return the clauses in a part of a sentence; none if a word is not understood."""
-    clauses = [Clause()]
-    is_list = any(token.text in ("or", "nor", "或", "或者", "、") for token in tokens)
-    previous = ""
-    before = ""
-    is_exception = False
-    for token in tokens:
-        clause = clauses[-1]
-        # "Emojis in code or commits" names a place, and no action.
-        if token.text == "commits" and clause.places and token.role == "verb":
-            token = Token("noun", "message")
-        # "Except in tests" means outside tests.
-        if is_exception and previous == "except" and token.word == "in":
-            token = Token("place", "outside")
-            is_exception = False
-        # "Tag or release" names an action, and "push to main or release" a branch.
-        if token.word == "release" and previous == "join" and not clause.places and clause.verbs:
-            token = Token("verb", "release")
-        if token.role == "verb":
-            if not clause.verbs or previous == "join":
-                # An object before its verb, as in Chinese, belongs to the first verb.
-                if clause.verbs and clause.has_object:
-                    # "Don't edit `a`, edit `b`" and "… and run `b`" say what to do instead.
-                    if not is_list:
-                        return []
-                    clauses.append(Clause())
-                clauses[-1].verbs.append(token.word)
-            elif not _merge_verbs(clause, token.word):
-                return []
-        elif token.role == "name":
-            # In "`a` in `b`", the second name is not one of the things that the sentence is about.
-            is_scope = bool(clause.scopes) or (previous == "place" and bool(clause.names))
-            names = clause.scopes if is_scope else clause.names
-            (clause.exceptions if is_exception else names).append(token.word)
-        elif token.role == "except":
-            is_exception = True
-        elif not _add_word(clause, token):
-            return []
-        elif token.word == "folder" and before not in ("place", "name"):
-            clause.are_folders = True
-        before = token.role
-        # A noun between a place and a name does not separate them: "in the folder `b`".
-        if token.role not in ("noun", "filler", "by hand") or previous != "place":
-            previous = token.role
+    reader = _ClauseReader(tokens)
+    if not all(map(reader.read, tokens)):
+        return []
     # "Never publish except on Fridays": what is excepted has no name.
     if any(token.role == "except" for token in tokens) and not any(
-        clause.exceptions or "outside" in clause.places for clause in clauses
+        clause.exceptions or "outside" in clause.places for clause in reader.clauses
     ):
         return []
-    return [part for clause in clauses for part in _split_pull_request(clause)]
+    return [part for clause in reader.clauses for part in _split_pull_request(clause)]
+
+
+class _ClauseReader:
+    """Reads the words of a part of a sentence, one after another.
+
+    Args:
+        tokens: The words.
+
+    Attributes:
+        clauses: The clauses so far.
+    """
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.clauses = [Clause()]
+        self._is_list = any(token.text in ("or", "nor", "或", "或者", "、") for token in tokens)
+        # The roles of the word before, and of the last word that separates others.
+        self._before = ""
+        self._previous = ""
+        self._is_exception = False
+
+    def read(self, token: Token) -> bool:
+        """Add the next word; return whether it was understood."""
+        token = self._resolve(token)
+        is_understood = self._add(token)
+        self._before = token.role
+        # A noun between a place and a name does not separate them: "in the folder `b`".
+        if token.role not in ("noun", "filler", "by hand") or self._previous != "place":
+            self._previous = token.role
+        return is_understood
+
+    def _resolve(self, token: Token) -> Token:
+        """Return a word in the meaning that it has after the words before it."""
+        clause = self.clauses[-1]
+        # "Emojis in code or commits" names a place, and no action.
+        if token.text == "commits" and clause.places and token.role == "verb":
+            return Token("noun", "message")
+        # "Except in tests" means outside tests.
+        if self._is_exception and self._previous == "except" and token.word == "in":
+            self._is_exception = False
+            return Token("place", "outside")
+        # "Tag or release" names an action, and "push to main or release" a branch.
+        is_joined = self._previous == "join" and clause.verbs and not clause.places
+        return Token("verb", "release") if token.word == "release" and is_joined else token
+
+    def _add(self, token: Token) -> bool:
+        clause = self.clauses[-1]
+        if token.role == "verb":
+            return self._add_verb(token.word)
+        if token.role == "name":
+            self._add_name(token.word)
+        elif token.role == "except":
+            self._is_exception = True
+        elif not _add_word(clause, token):
+            return False
+        elif token.word == "folder" and self._before not in ("place", "name"):
+            clause.are_folders = True
+        return True
+
+    def _add_verb(self, verb: str) -> bool:
+        clause = self.clauses[-1]
+        if clause.verbs and self._previous != "join":
+            return _merge_verbs(clause, verb)
+        # An object before its verb, as in Chinese, belongs to the first verb.
+        if clause.verbs and clause.has_object:
+            # "Don't edit `a`, edit `b`" and "… and run `b`" say what to do instead.
+            if not self._is_list:
+                return False
+            self.clauses.append(Clause())
+        self.clauses[-1].verbs.append(verb)
+        return True
+
+    def _add_name(self, name: str) -> None:
+        clause = self.clauses[-1]
+        # In "`a` in `b`", the second name is not one of the things that the sentence is about.
+        is_scope = bool(clause.scopes) or (self._previous == "place" and bool(clause.names))
+        if self._is_exception:
+            clause.exceptions.append(name)
+        elif is_scope:
+            clause.scopes.append(name)
+        else:
+            clause.names.append(name)
 
 
 def _split_pull_request(clause: Clause) -> list[Clause]:

@@ -7,16 +7,20 @@ lists and tables. Only what is certain is removed; whatever is unclear leaves th
 from __future__ import annotations
 
 import ast
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import product
 
 from hilum_guard import UNKNOWN
 
 from hilum_checks.code_reads import CHANGES_NAMES, MAX_CODE, binds_roots, dotted_name
 from hilum_checks.code_texts import join_literals
 
+MAX_EXPANDED = 100
+"""Maximum number of texts that an f-string may have."""
 # What else a launcher such as `uv run` starts is judged as a command of its own, too.
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pipenv|pdm|rye|hatch")
 _SCRIPTS = frozenset("node nodejs bun deno tsx ts-node".split())
@@ -45,7 +49,7 @@ def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str
 # Code with one of these may call a function under a name that its text does not show, or in another
 # folder.
 _HIDES_NAMES = re.compile(
-    r"\b(?:getattr|modules|operator|attrgetter|methodcaller|f?chdir|partial\w*|redirect_\w+)\b|__\w+__"
+    r"\b(?:getattr|modules\b(?!/)|operator|attrgetter|methodcaller|f?chdir|partial\w*|redirect_\w+)\b|__\w+__"
 )
 _FILE_MODULES = frozenset("os posix nt shutil pathlib io codecs sys builtins fs".split())
 # Modules that start no program, so that a text is no command.
@@ -139,9 +143,70 @@ class _Operations:
         if isinstance(parent, ast.withitem):
             return [parent.context_expr]
         if isinstance(parent, ast.For | ast.comprehension) and parent.target is name:
-            items = parent.iter
-            return list(items.elts) if isinstance(items, ast.List | ast.Tuple) else [None]
+            return self._list_items(parent.iter)
         return [None]
+
+    def _list_items(self, node: ast.expr) -> list[ast.expr | None]:
+        """Return the elements of a list; ``None`` stands for what is not known."""
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return list(node.elts)
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            return [node.elt]
+        # What is assigned to a name is known only after all of the code has been read.
+        return [ast.Starred(node)] if isinstance(node, ast.Name) else [None]
+
+    def _find_values(self, name: str) -> list[ast.expr | None]:
+        """Return everything that is assigned to a name; ``None`` stands for what is not known."""
+        values: list[ast.expr | None] = []
+        for value in self.bound.get(name, []):
+            if not isinstance(value, ast.Starred):
+                values.append(value)
+                continue
+            assert isinstance(value.value, ast.Name)
+            lists = self.bound.get(value.value.id, [])
+            if not self._is_only_read(value.value.id):
+                return [None]
+            for each in lists:
+                is_list = isinstance(each, _LISTS)
+                values += self._list_items(each) if each is not None and is_list else [None]
+        return values
+
+    def _is_only_read(self, name: str) -> bool:
+        """Return whether a list is only iterated, so that it keeps the elements it begins with."""
+        for node in self.nodes:
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                parent = self.parents[node]
+                is_read = isinstance(parent, ast.For | ast.comprehension) and parent.iter is node
+                if not is_read and not _is_call_of(parent, "len", "print", "sorted"):
+                    return False
+        return True
+
+    def expand(self, node: ast.expr) -> list[str] | None:
+        """Return the texts that an expression may have; ``None`` if they are not known."""
+        if isinstance(node, ast.Constant):
+            return [str(node.value)] if isinstance(node.value, str | int) else None
+        if isinstance(node, ast.FormattedValue):
+            is_plain = node.conversion == -1 and node.format_spec is None
+            return self.expand(node.value) if is_plain else None
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.expand(each) for each in node.values]
+            known = [each for each in parts if each is not None]
+            if len(known) < len(parts) or math.prod(map(len, known)) > MAX_EXPANDED:
+                return None
+            return ["".join(each) for each in product(*known)]
+        if not isinstance(node, ast.Name) or node.id in self.imported or node.id in self.visiting:
+            return None
+        self.visiting.add(node.id)
+        try:
+            texts: list[str] = []
+            for value in self._find_values(node.id) or [None]:
+                found = None if value is None else self.expand(value)
+                if found is None or len(texts) + len(found) > MAX_EXPANDED:
+                    return None
+                texts += found
+            return texts
+        finally:
+            self.visiting.discard(node.id)
 
     def passes_modules(self) -> bool:
         """Return whether code gives a module of file operations another name, or passes it on."""
@@ -279,6 +344,8 @@ class _Operations:
         if isinstance(node, ast.Constant):
             # Other checks find the path only as it is spelled.
             return isinstance(node.value, str) and node.value in self.text
+        if isinstance(node, ast.JoinedStr):
+            return self.expand(node) is not None
         return self._is_bound(node, self._is_path) or self._is_path_object(node)
 
     def _is_path_object(self, node: ast.expr) -> bool:
@@ -286,7 +353,7 @@ class _Operations:
             is_path = dotted_name(node.func) in _PATHS and len(node.args) == 1
             return (
                 is_path
-                and isinstance(node.args[0], ast.Constant | ast.Name)
+                and isinstance(node.args[0], ast.Constant | ast.Name | ast.JoinedStr)
                 and self._is_path(node.args[0])
             )
         return self._is_bound(node, self._is_path_object)
@@ -306,10 +373,40 @@ class _Operations:
         # A name may refer to itself: `p = Path(p)`.
         self.visiting.add(node.id)
         try:
-            values = self.bound.get(node.id, [])
+            values = self._find_values(node.id)
             return bool(values) and all(each is not None and is_kind(each) for each in values)
         finally:
             self.visiting.discard(node.id)
+
+
+@lru_cache(128)
+def list_formatted(text: str, program: str) -> tuple[str, ...]:
+    """Return the texts of the f-strings of Python code into which it puts literals.
+
+    Args:
+        text: The code.
+        program: The program that runs it; other code than that of Python has no such texts.
+    """
+    is_python = _PYTHON.fullmatch(os.path.basename(program)) is not None
+    if not is_python or len(text) > MAX_CODE or not re.search(r"""\b[fF][rR]?['"]""", text):
+        return ()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    operations = _Operations(tree, text)
+    found: list[str] = []
+    for node in operations.nodes:
+        if isinstance(node, ast.JoinedStr):
+            found += operations.expand(node) or ()
+    return tuple(found)
+
+
+_LISTS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp)
+
+
+def _is_call_of(node: ast.AST, *names: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _last_name(node: ast.expr) -> str:
@@ -333,6 +430,9 @@ _RENAMES = re.compile(
 # Methods of texts, which no module of files has, and signs that look like redirections.
 _TEXT_METHODS = re.compile(r"\.\s*replace(?:All)?\s*\(")
 _ARROW = re.compile(r"=>|>=")
+_CONSTANT = re.compile(
+    r"""\bconst\s+(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>(?P<q>['"])[^'"\\\n]+(?P=q))\s*(?:;|\n|$)"""
+)
 _KNOWN_CALL = re.compile(
     r"""\bfs(?:\.promises)?\.(?:(?:write|append)File(?:Sync)?|(?:unlink|rm|mkdir|rmdir|truncate)(?:Sync)?)"""
     r"""\(\s*(?P<q>['"])[^'"\\\n]+(?P=q)(?=\s*[,)])"""
@@ -345,4 +445,11 @@ def _remove_from_script(text: str, *, with_known: bool) -> str:
     if _RENAMES.search(text):
         return text
     reduced = _ARROW.sub(":", _TEXT_METHODS.sub("._(", text))
+    for constant in _CONSTANT.finditer(text):
+        name = re.escape(constant["name"])
+        # The name must have no other value anywhere, and not be that of a parameter.
+        others = re.findall(rf"(?<![\w$.]){name}\s*(?:=(?!=)|\bof\b|\bin\b)", text)
+        parameter = rf"\b{name}\s*=>|\([^()]*\b{name}\b[^()]*\)\s*(?:=>|\{{)|[{{,]\s*{name}\s*[,}}]"
+        if len(others) == 1 and not re.search(parameter, text):
+            reduced = re.sub(rf"(\(\s*){name}(?=\s*[,)])", rf"\1{constant['value']}", reduced)
     return _KNOWN_CALL.sub("_(''", reduced) if with_known else reduced

@@ -23,6 +23,7 @@ _CHARACTERS = frozenset(
     "c cc cpp cs go gradle groovy h hpp java kt kts m mm rs scala swift zig".split()
 )
 _BACKTICKS = frozenset("astro cjs cts go html js jsx mjs mts svelte ts tsx vue".split())
+_SCRIPTS = _BACKTICKS - {"go", "html"}
 _TRIPLE = frozenset("dart ex exs java jl kt kts py pyi scala swift toml".split())
 
 # An apostrophe in a text is no quote: a letter is before or after it.
@@ -39,6 +40,12 @@ def _token_pattern(language: str) -> re.Pattern[str] | None:
         comments.append(r"/\*.*?(?:\*/|\Z)")
         # A line of a comment whose beginning is not in the text.
         comments.append(r"(?m:^)[ \t]+\*[ \t][^\n]*")
+    if language in _SCRIPTS:
+        # A slash after an operator begins a regular expression, which may contain quotes.
+        comments.append(
+            r"(?P<regex>(?:(?<=[(,=:\[!&|?{;+~^])|(?<==>)|(?<=\breturn)|(?<=\bcase)|(?<=\btypeof))"
+            r"[ \t]*/(?![*/])(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*)"
+        )
     if language in _SLASHES:
         # `https://…` is no comment.
         comments.append(r"(?<!:)//[^\n]*")
@@ -91,6 +98,8 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
 
     def blank(found: re.Match[str]) -> str:
         if found["comment"] is not None:
+            if found.groupdict().get("regex") is not None:
+                return found[0]
             return _blank(found[0]) if "comments" in ignored else found[0]
         start = found.start("string")
         is_closed = len(found["string"]) > 1 and found["string"][-1] == found["string"][0]

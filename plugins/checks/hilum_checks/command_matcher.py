@@ -9,11 +9,11 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum_guard import UNKNOWN, fit_words, git_words
+from hilum_guard import CHANGED, UNKNOWN, fit_words, git_words
 
 from hilum_checks import (
     code_texts,
@@ -51,6 +51,7 @@ _RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
 _COMMITS_OF_PATCHES = frozenset(("am", "cherry-pick", "revert"))
 _SIGN_OFF = ("git", "commit", "--signoff")
 _ENDS = frozenset(("--abort", "--quit"))
+_STARTS_OTHERS = frozenset("npx bunx uvx".split())
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
@@ -139,6 +140,7 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     for other in git_references.find_equivalents(command):
         fit = _match_words(constraint, command, other.words, is_path=False)
         best = stronger_fit(best, fit if other.certain or not fit else "maybe")
+    best = stronger_fit(best, _match_committed(constraint, command))
     # Code does not show which branch is checked out when it runs, so that this does not apply to
     # rules about branches.
     if best != "yes" and _is_in_code(constraint, command):
@@ -154,6 +156,18 @@ def _match_spelling(constraint: Commands, command: CommandFacts, words: Words) -
         if len(pattern) > 1 or command.effects.program in ("xcrun", "sail", "iex")
     )
     return _match_words(attrs.evolve(constraint, patterns=patterns), command, words, is_path=False)
+
+
+def _match_committed(constraint: Commands, command: CommandFacts) -> Fit:
+    """Return whether a command commits files that must not be added: `git commit data/a.csv`."""
+    named = tuple(each for each in constraint.patterns if each[:3] == ("git", "add", "*"))
+    if not named:
+        return ""
+    best: Fit = ""
+    about = attrs.evolve(constraint, patterns=named, unless=())
+    for other in git_references.find_committed(command):
+        best = stronger_fit(best, _match_words(about, command, other.words, is_path=False))
+    return best
 
 
 def _does_nothing(constraint: Commands, program: str, words: Words) -> bool:
@@ -366,7 +380,11 @@ def _may_be_hidden(pattern: Words, words: Words) -> bool:
     # Otherwise, a rule about an option of any program would concern each `echo "$X"`.
     if pattern[0] == "*" and words[0] != "git":
         return False
-    return any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in words[1:])
+    given = words[1:]
+    if words[0] in _STARTS_OTHERS:
+        # What follows the name of the other program are its options.
+        given = tuple(takewhile(lambda word: word.startswith(("-", UNKNOWN)), given))
+    return any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in given if word != CHANGED)
 
 
 def _fit_after_unknown(plain: list[str], words: Words) -> Fit:

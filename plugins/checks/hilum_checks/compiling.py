@@ -21,6 +21,7 @@ from hilum_checks.model import (
     Compiled,
     Constraint,
     Effect,
+    Words,
 )
 
 MAX_LENGTH = 2_000
@@ -56,10 +57,11 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
         return NOT_A_CONSTRAINT
     # The forms are imported for the first sentence that may be a constraint, because most
     # projects have none.
-    from hilum_checks.forms import compile_sentence
+    from hilum_checks.combining import compile_sentence
 
     compiled = compile_sentence(sentence, hard=hard, folder=folder)
-    return _add_script_spellings(sentence, _allow_gmake(sentence, compiled))
+    compiled = _allow_pull(sentence, _allow_gmake(sentence, compiled))
+    return _add_script_spellings(sentence, compiled)
 
 
 def _add_script_spellings(sentence: str, compiled: Compiled) -> Compiled:
@@ -105,6 +107,22 @@ def _allow_gmake(sentence: str, compiled: Compiled) -> Compiled:
             words[0] == "make" for words in constraint.patterns
         ):
             constraint = attrs.evolve(constraint, unless=(*constraint.unless, ("gmake",)))
+        parts.append((effect, constraint))
+    return attrs.evolve(compiled, check=Check(tuple(parts)))
+
+
+_PULLS: tuple[Words, ...] = (("git", "pull", "--rebase"), ("git", "pull", "-r"))
+
+
+def _allow_pull(sentence: str, compiled: Compiled) -> Compiled:
+    """Return a rule against `git rebase` so that it allows the `git pull --rebase` that it names."""
+    if "git pull --rebase" not in sentence or compiled.check is None:
+        return compiled
+    parts: list[tuple[Effect, Constraint]] = []
+    for effect, constraint in compiled.check.parts:
+        if isinstance(constraint, Commands) and ("git", "rebase") in constraint.patterns:
+            allowed = [words for words in _PULLS if words not in constraint.patterns]
+            constraint = attrs.evolve(constraint, unless=(*constraint.unless, *allowed))
         parts.append((effect, constraint))
     return attrs.evolve(compiled, check=Check(tuple(parts)))
 

@@ -7,11 +7,8 @@ A sentence with anything else remains advice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import groupby
-from pathlib import PurePosixPath
 
 import attrs
 
@@ -27,431 +24,27 @@ from hilum_checks.context_rules import read_main_context
 from hilum_checks.file_rules import read_other_paths, read_project_only
 from hilum_checks.forbidden_lists import read_list
 from hilum_checks.git_rules import read_branch_names, read_sign_off
-from hilum_checks.label_scopes import narrow
-from hilum_checks.limit_words import CONDITIONS, SCOPED_CONDITIONS
-from hilum_checks.limiting import is_limiting, limits_as_remark
-from hilum_checks.model import (
-    NOT_A_CONSTRAINT,
-    ChangedTogether,
-    Check,
-    CommandBefore,
-    Commands,
-    Compiled,
-    Constraint,
-    Effect,
-    Messages,
-    ReadFirst,
-    RunFirst,
-)
+from hilum_checks.limit_words import CONDITIONS
+from hilum_checks.model import CheckParts, Commands, Constraint, Effect
 from hilum_checks.naming import read_naming
-from hilum_checks.other_sentences import is_unrelated
 from hilum_checks.package_manager_rules import read_launched, read_manager, read_other_managers
 from hilum_checks.preceding import read_completion, read_passing, read_preceded
 from hilum_checks.pull_request_rules import read_approval, read_base, read_drafts
 from hilum_checks.reading_first import read_at_start, read_before_writing
-from hilum_checks.remarks import (
-    is_about_generated,
-    is_fragment,
-    is_harmless,
-    is_other_harmless,
-    wants_new_files,
-)
 from hilum_checks.rule_scope import Scope
-from hilum_checks.sentences import Sentence, split_rule
-from hilum_checks.tokens import UNREADABLE, Token, write_tokens
+from hilum_checks.tokens import Chunk, Token, write_tokens
 
-Chunk = tuple[Token, ...]
-Parts = tuple[tuple[Effect, Constraint], ...]
-Reader = Callable[[Sequence[Chunk], Scope], Parts]
+Reader = Callable[[Sequence[Chunk], Scope], CheckParts]
 
 
-@attrs.frozen
-class _Reading:
-    """What was read from a sentence of a rule.
-
-    Attributes:
-        sentence: The sentence.
-        parts: What it forbids or asks for; empty if it is not understood.
-        omitted: Its parts that were not understood.
-    """
-
-    sentence: Sentence
-    parts: Parts
-    omitted: tuple[str, ...]
-
-    @property
-    def is_order(self) -> bool:
-        """Whether the sentence says what must be done first or afterwards."""
-        return bool(self.parts) and all(isinstance(each, _ORDERS) for _, each in self.parts)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether its first words or a remark limit it to a situation or a part of a project."""
-        if any(map(is_limiting, self.sentence.labels)):
-            return True
-        if not self.parts:
-            return False
-        is_scoped = any(map(is_limiting, self.sentence.scopes))
-        return is_scoped or any(map(limits_as_remark, self.sentence.asides))
-
-    def find_doubts(self) -> list[str]:
-        """Return the remarks that may limit the sentence."""
-        if not self.is_order:
-            return [*self.sentence.asides]
-        # "(And `make y` if `b` changed)" is another order.
-        bounds = [each for each in self.sentence.asides if not re.match(r"(?:and|plus)\b", each)]
-        return [each for each in bounds if _BOUNDS.search(each)]
-
-
-def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compiled:
-    """Compile a rule. See ``compiling.compile_rule``."""
-    sentences = split_rule(text)
-    if isinstance(sentences, str):
-        return _advice(sentences)
-    readings = _read_sentences(sentences, folder, hard=hard)
-    narrowed: list[tuple[Effect, Constraint]] = []
-    for reading in readings:
-        own = _narrow_parts(reading)
-        if reading.is_limited or own is None:
-            return _advice("its first words may limit it to a situation")
-        narrowed += own
-    if not narrowed:
-        return NOT_A_CONSTRAINT
-    reason = _find_limit(text, readings, [constraint for _, constraint in narrowed])
-    return _advice(reason) if reason else _combine(narrowed, readings)
-
-
-def _read_sentences(
-    sentences: Sequence[Sentence], folder: PurePosixPath, *, hard: bool
-) -> list[_Reading]:
-    """Return what is read from each sentence of a rule."""
-    # Names are left out: `generate.py` does not say that files are generated.
-    low = " ".join(sentence.text for sentence in sentences)
-    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low))
-    readings = []
-    before: Chunk = ()
-    for sentence in sentences:
-        is_binding = _binding_pattern().search(sentence.text) is not None
-        own = attrs.evolve(scope, binding=is_binding, omitted=[])
-        parts = () if _states_fact(sentence.text) else _read_sentence(sentence, before, own)
-        readings.append(_Reading(sentence, parts, (*own.omitted, *sentence.omitted)))
-        before = sentence.tokens
-    return readings
-
-
-def _narrow_parts(reading: _Reading) -> Parts | None:
-    """Return what a sentence forbids in the files that its labels name; ``None`` if unclear."""
-    narrowed = []
-    for effect, constraint in reading.parts:
-        each = narrow(constraint, (*reading.sentence.labels, *reading.sentence.scopes))
-        if each is None:
-            return None
-        narrowed.append((effect, each))
-    return tuple(narrowed)
-
-
-def _find_limit(text: str, readings: Sequence[_Reading], constraints: Sequence[Constraint]) -> str:
-    """Return why the rest of a rule may limit what it forbids; empty if it limits nothing."""
-    enforced = [reading for reading in readings if reading.parts]
-    doubts = [doubt for reading in enforced for doubt in reading.find_doubts()]
-    omitted = [part for reading in enforced for part in reading.omitted]
-    # A remark in another language may say anything.
-    has_remark = bool(doubts) or len(enforced) < len(readings)
-    if has_remark and any(reading.sentence.is_translated for reading in enforced):
-        return "the rest of the same rule is in a language of which hilum knows few words"
-    # "Do not deploy, push except on Fridays, or release": the condition may belong to all.
-    is_bounded = any(map(SCOPED_CONDITIONS.search, omitted))
-    if is_bounded or not _are_harmless(readings) or not all(map(is_harmless, doubts)):
-        return "the rest of the same rule may limit it or make exceptions"
-    if any(_forbids_hint(constraint, text) for constraint in constraints):
-        return "it recommends a command that runs the forbidden one"
-    # "Task: building; read first: `a`" is a row of a table, whose first cell says when.
-    if _ROW.match(text) and any(isinstance(each, _ORDERS) for each in constraints):
-        return "its first words may limit it to a situation"
-    return ""
-
-
-def _combine(parts: Sequence[tuple[Effect, Constraint]], readings: Sequence[_Reading]) -> Compiled:
-    """Return the check of a rule, with what it leaves out."""
-    asked = [constraint for effect, constraint in parts if effect == "ask"]
-    # "Never amend. Only amend if I say so."
-    kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
-    check = Check(tuple(dict.fromkeys(kept)))
-    omitted = [part for reading in readings if reading.parts for part in reading.omitted]
-    unread = [_name_prohibition(reading.sentence) for reading in readings if not reading.parts]
-    rest = ", ".join(dict.fromkeys([*omitted, *filter(None, unread)]))
-    missing = f"; not understood, so not enforced: {rest}" if rest else ""
-    return Compiled(check, f"enforced: {check.summary}{missing}", is_partial=bool(rest))
-
-
-def _name_prohibition(sentence: Sentence) -> str:
-    """Return the text of a prohibition that is not understood; empty if it names nothing."""
-    if not sentence.tokens or sentence.tokens[0].role != "NOT":
-        return ""
-    names = [token.word for token in sentence.tokens if token.role == "name"]
-    anchors = re.findall(r"⟦\d+⟧", sentence.text)
-    if not names or len(names) != len(anchors):
-        return ""
-    text = sentence.text
-    for anchor, name in zip(anchors, names, strict=True):
-        text = text.replace(anchor, f"`{name}`", 1)
-    return text
-
-
-_ORDERS = (CommandBefore, ReadFirst, RunFirst, ChangedTogether)
-_ROW = re.compile(r"[^:;`]{1,60}: [^;]+; [^:;`]{1,60}: ")
-# Words with which a remark limits what must be done first.
-_BOUNDS = re.compile(
-    r"\b(?:unless|except|if|when\w*|optional\w*|skip|or|where|for|only (?:for|in|on|if|when)"
-    r"|prefer\w*|ideally|usually|generally|normally|typically|possible|recommended|try|consider)\b"
-    r"|除非|如果|仅|除.+外|尽|最好|必要|^在|^对于|^针对"
-)
-# "There is no `npm test`", "`x` is not used here", "no `make deploy`: it was removed".
-_FACT = re.compile(
-    r"^(?!\W*(?:please )?(?:never|do not|don't|must|cannot|always)\b)"
-    r"(?:\W*there(?:'s| (?:is|are|was|were|exists?))(?:n't)? (?:no\b|not\b|any\b|currently no\b)"
-    r"|.*\b(?:no longer|was removed|were removed|(?:has|have) been removed|does(?: not|n't) exist"
-    r"|do(?: not|n't) exist)\b"
-    r"|.*\b(?:is|are|was|were) (?:currently )?not (?:yet )?(?:\w+ )?"
-    r"(?:used|run|installed|committed|edited|changed|published|created|pushed|merged|tagged|read)\b"
-    # "We looked for the bug; `eval()` is not it."
-    r"|.*\b(?:is|are|was|were)(?: not|n't) (?:it|this|that|them|those|either"
-    r"|(?:the|a|an|our) (?:answer|bottleneck|bug|case|cause|culprit|fix|issue|one|place|point|problem"
-    r"|reason|solution|source))\W*$)"
-)
-
-
-def _states_fact(text: str) -> bool:
-    """Return whether a sentence says what is, and not what to do: "there is no `make test`"."""
-    return _FACT.match(text) is not None
-
-
-@cache
-def _binding_pattern() -> re.Pattern[str]:
-    return re.compile(r"\b(?:always|must|make sure|ensure)\b|必须|务必")
-
-
-def _are_harmless(readings: Sequence[_Reading]) -> bool:
-    """Return whether the sentences that are not enforced limit none of the others."""
-    constraints = [constraint for reading in readings for _, constraint in reading.parts]
-    first = next(at for at, reading in enumerate(readings) if reading.parts)
-    for at, reading in enumerate(readings):
-        sentence = reading.sentence
-        if reading.parts:
-            continue
-        # "Never push. If the build is broken." and 在评审中，禁止 …
-        is_beside = at > first or at == first - 1
-        if is_beside and is_fragment(sentence.text):
-            return False
-        # "Never use `npm`. Use `pnpm` (in reviews)."
-        if at > first and any(map(limits_as_remark, sentence.asides)):
-            return False
-        # "When planning, …" may set the scene for all that follows, or for the next sentence.
-        is_scene = at < first and (at == 0 or at == first - 1)
-        if is_scene and any(map(is_limiting, sentence.scopes)):
-            return False
-        if is_other_harmless(sentence.text, earlier=at < first):
-            continue
-        if not is_unrelated(sentence, constraints, is_scene=is_scene):
-            return False
-    return True
-
-
-def _forbids_hint(constraint: Constraint, text: str) -> bool:
-    """Return whether a rule forbids a part of a command that it names elsewhere.
-
-    "Never run `pytest`; use `uv run pytest`" does not forbid what `uv run` starts.
-    """
-    if not isinstance(constraint, Commands):
-        return False
-    for name in re.findall(r"`([^`]+)`", text):
-        words = name.split()
-        for pattern in constraint.patterns:
-            later = [words[at : at + len(pattern)] for at in range(1, len(words))]
-            if words[:1] != [pattern[0]] and list(pattern) in later:
-                return True
-    return False
-
-
-def _advice(reason: str) -> Compiled:
-    return Compiled(None, f"advice: {reason}")
-
-
-def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
-    tokens = _drop_asking(sentence.tokens)
-    # In "`dist/` is generated. Do not edit it.", the first sentence names the files.
-    if not any(token.role == "name" for token in tokens) and _only_names_files(before):
-        tokens = tuple(token for token in tokens if (token.role, token.word) != ("noun", "it"))
-        tokens = _drop_asking((*before, *tokens))
-        if [token.role for token in tokens if token.role in lexicon.MARKERS] != ["NOT"]:
-            return ()
-    return (
-        _read_form(tokens, scope)
-        or _read_last(tokens, scope)
-        or _read_first_demand(tokens, scope)
-        or _read_form(_put_name(tokens, before), scope)
-    )
-
-
-def _put_name(tokens: Chunk, before: Chunk) -> Chunk:
-    """Return a prohibition with what it refers to: "output is in ⟦0⟧; never commit it".
-
-    Args:
-        tokens: The words of the sentence.
-        before: The words of the sentence before it.
-    """
-    at = next((at for at, token in enumerate(tokens) if token.role == "NOT"), len(tokens))
-    earlier, rest = tokens[:at], tokens[at:]
-    has_name = any(token.role in ("name", "branch") for token in rest)
-    has_reference = any((token.role, token.word) == ("noun", "it") for token in rest)
-    # "Generated files are in ⟦0⟧; do not edit by hand."
-    if all(token.role in ("NOT", "by hand", "filler") or token.word == "write" for token in rest):
-        rest = (*rest, Token("noun", "it", "it"))
-        has_reference = bool(at < len(tokens))
-    if has_name or not has_reference:
-        return ()
-    names = [token for token in earlier or before if token.role in ("name", "branch")]
-    # "Files in ⟦0⟧ that … must never be edited" is one clause, whose other words count.
-    if earlier and tokens[at].text.startswith(("must", "may", "should", "shall", "can")):
-        return ()
-    if _is_bounded(earlier):
-        return ()
-    # A second name would make it unclear what "it" is.
-    if len(names) != 1 or any(token.role in lexicon.MARKERS for token in earlier or before):
-        return ()
-    return tuple(
-        names[0] if token.word == "it" and token.role == "noun" else token for token in rest
-    )
-
-
-def _is_bounded(tokens: Chunk) -> bool:
-    """Return whether words that are not read any further contain a condition or a scope."""
-    if CONDITIONS.search(write_tokens(tokens)):
-        return True
-    for at, token in enumerate(tokens):
-        # "In ⟦0⟧" and "in the folder ⟦0⟧" say what is forbidden, and "in reviews" when.
-        following = [each for each in tokens[at + 1 :] if each.word not in ("folder", "file")]
-        is_named = bool(following) and following[0].role in ("name", "branch")
-        if (token.role == "place" or token.text == "for") and not is_named:
-            return True
-    return False
-
-
-def _read_form(tokens: Chunk, scope: Scope) -> Parts:
-    form, chunks = _cut(tokens)
+def read_form(tokens: Chunk, scope: Scope) -> CheckParts:
+    """Return what words forbid or ask for; empty if their markers are in no form."""
+    form, chunks = cut(tokens)
     read = FORMS.get(form)
     return read(chunks, scope) if read else ()
 
 
-def _read_last(tokens: Chunk, scope: Scope) -> Parts:
-    """Read the prohibitions at the end of several clauses: "create a branch, never push to main"."""
-    starts = [
-        at
-        for at, token in enumerate(tokens)
-        if token.role == "NOT" and (at == 0 or tokens[at - 1].role == "join")
-    ]
-    if not starts or starts == [0] or not _is_own_clause(tokens[: starts[0]]):
-        return ()
-    # In "never commit, never push except on Fridays", the exception may be meant for both.
-    if CONDITIONS.search(write_tokens(tokens)):
-        return ()
-    ends = [*starts[1:], len(tokens)]
-    clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
-    # "Use `a` in services, not `b`" says nothing about other places.
-    if starts[0] and any(
-        len(clause) < 2 or (clause[1].role != "verb" and clause[1].word != "bare")
-        for clause in clauses
-    ):
-        return ()
-    forms = [_cut(clause)[0] for clause in clauses]
-    # In "never …, never … without asking", the approval may be meant for both.
-    if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
-        return ()
-    parts: list[tuple[Effect, Constraint]] = []
-    omitted: list[str] = []
-    for clause in clauses:
-        found = _read_form(clause, scope)
-        # In "no ⟦0⟧, no ⟦1⟧ in reviews", the scope may be meant for both.
-        if not found and _is_bounded(clause):
-            return ()
-        if not found and any(token.role == "name" for token in clause):
-            omitted.append(write_tokens(clause))
-        parts += found
-    if parts:
-        scope.omitted.extend(omitted)
-    return tuple(parts)
-
-
-def _read_first_demand(tokens: Chunk, scope: Scope) -> Parts:
-    """Read the first of several demands: "keep subjects under 72 characters, and add …"."""
-    for at in range(1, len(tokens) - 1):
-        if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
-            return ()
-        is_join = tokens[at].role == "join" and tokens[at].text not in ("or", "或", "或者")
-        is_next = is_join and tokens[at + 1].role == "verb"
-        found = _read_form(tokens[:at], scope) if is_join else ()
-        # "Keep messages under 72 characters, describe the context …".
-        following = tokens[at + 1]
-        is_other = following.role in (UNREADABLE, "noun") and following.word not in _LANGUAGES
-        are_messages = all(isinstance(each, Messages) for _, each in found)
-        if not is_next and not (is_other and are_messages):
-            continue
-        if found:
-            scope.omitted.append(write_tokens(tokens[at + 1 :]))
-            return found
-    return ()
-
-
-_LANGUAGES = ("english", "chinese")
-
-
-def _is_own_clause(tokens: Chunk) -> bool:
-    """Return whether the words before a prohibition are another instruction."""
-    if not tokens:
-        return True
-    first = next((token for token in tokens if token.role not in ("MUST", "ONLY")), tokens[0])
-    is_instruction = first.role == "verb" and not any(
-        token.role in ("NOT", "WHEN", "UNLESS", "ASK") for token in tokens
-    )
-    return is_instruction
-
-
-def _only_names_files(tokens: Chunk) -> bool:
-    roles = {token.role for token in tokens}
-    return "name" in roles and roles <= {"name", "noun", "join", "place"}
-
-
-def _drop_asking(tokens: Chunk) -> Chunk:
-    """Remove the words about who asks whom, next to words such as "ask" and "approval"."""
-    kept: list[Token] = []
-    for at, token in enumerate(tokens):
-        later = (each.role for each in tokens[at + 1 :] if not _is_asking(each))
-        following = next(later, "")
-        previous = kept[-1].role if kept else ""
-        is_beside = following == "ASK" or previous == "ASK"
-        if _is_asking(token) and is_beside:
-            continue
-        # "Only on request", "only with approval".
-        if token.role == "place" and following == "ASK" and previous in ("ONLY", "verb"):
-            continue
-        # "Permission" in "ask for permission" says the same again.
-        if token.role == "ASK" and previous == "ASK":
-            continue
-        if token.text == "we" and not kept:
-            continue
-        if token.text in ("you", "we") and following == "MUST":
-            continue
-        if token.role == "MUST" and following in ("ASK", "NEEDS", "ONLY", "MUST"):
-            continue
-        kept.append(token)
-    return tuple(kept)
-
-
-def _is_asking(token: Token) -> bool:
-    return token.role not in lexicon.MARKERS and token.text in lexicon.ASKING
-
-
-def _cut(tokens: Chunk) -> tuple[str, list[Chunk]]:
+def cut(tokens: Chunk) -> tuple[str, list[Chunk]]:
     """Return the form of a sentence, and the parts between its markers."""
     form: list[str] = []
     chunks: list[Chunk] = []
@@ -479,13 +72,23 @@ def _trim(part: Chunk) -> Chunk:
     return part
 
 
-# --- forms ----------------------------------------------------------------------------------------
+def is_bounded(tokens: Chunk) -> bool:
+    """Return whether words that are not read any further contain a condition or a scope."""
+    if CONDITIONS.search(write_tokens(tokens)):
+        return True
+    for at, token in enumerate(tokens):
+        # "In ⟦0⟧" and "in the folder ⟦0⟧" say what is forbidden, and "in reviews" when.
+        following = [each for each in tokens[at + 1 :] if each.word not in ("folder", "file")]
+        is_named = bool(following) and following[0].role in ("name", "branch")
+        if (token.role == "place" or token.text == "for") and not is_named:
+            return True
+    return False
 
 
 def _act(effect: Effect, *chunks: int) -> Reader:
     """Return a reader for a form whose given chunks describe the action, in this order."""
 
-    def read(parts: Sequence[Chunk], scope: Scope) -> Parts:
+    def read(parts: Sequence[Chunk], scope: Scope) -> CheckParts:
         tokens = tuple(token for number in chunks for token in parts[number])
         found = read_actions(tokens, effect, scope) or read_list(tokens, effect, scope)
         return tuple((effect, constraint) for constraint in found)
@@ -493,11 +96,11 @@ def _act(effect: Effect, *chunks: int) -> Reader:
     return read
 
 
-def _deny(constraint: Constraint | None) -> Parts:
+def _deny(constraint: Constraint | None) -> CheckParts:
     return (("deny", constraint),) if constraint else ()
 
 
-def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
     found = read_line_length((*chunks[1], *chunks[0]), scope)
     if found:
@@ -510,7 +113,7 @@ def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 1, 0)(chunks, scope)
 
 
-def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``use ⟦0⟧ instead of ⟦1⟧``, where the verb may be repeated."""
     wanted, unwanted = chunks
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
@@ -529,7 +132,7 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     code = read_unwanted_code(_without_verbs(unwanted), scope)
     if code:
         return _deny(code)
-    if _is_bounded(unwanted):
+    if is_bounded(unwanted):
         return ()
     # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
     program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
@@ -575,7 +178,7 @@ def _overlap(preferred: Commands, unwanted: Commands) -> bool:
     return False
 
 
-def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_only(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = read_main_context(tokens) or read_other_paths(tokens, scope)
@@ -583,7 +186,7 @@ def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _deny(found or read_other_managers(tokens, scope))
 
 
-def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``⟦0⟧ is read-only``."""
     verb = Token("verb", "write")
     # "Leave ⟦0⟧ untouched".
@@ -594,7 +197,7 @@ def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)([tokens], scope)
 
 
-def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     found = (
@@ -628,7 +231,7 @@ _USUAL = frozenset(
 )
 
 
-def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``when pushing, never force-push``."""
     texts = {word for token in chunks[0] for word in token.text.split() if token.role != "join"}
     if not texts <= _USUAL or any(token.role == "name" for token in chunks[0]):
@@ -636,7 +239,7 @@ def _read_usual(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)(chunks[1:], scope)
 
 
-def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> Parts:
+def _read_named(chunks: Sequence[Chunk], _scope: Scope) -> CheckParts:
     """Read ``titles need ⟦0⟧`` and ``commits need a sign-off``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
     return _deny(read_sign_off(tokens) or read_naming(tokens))
@@ -648,7 +251,7 @@ def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
     return read_other_managers(tokens, scope) if is_use and scope.binding else None
 
 
-def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``always run ⟦0⟧ before committing`` and ``提交前运行 ⟦0⟧``."""
     needed, before = chunks
     if not any(token.role == "name" for token in needed):
@@ -666,7 +269,7 @@ def _move_names(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
     return (*needed, *names), before[: -len(names)]
 
 
-def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``after changing ⟦0⟧, run ⟦1⟧`` and ``run ⟦1⟧ after changing ⟦0⟧``."""
     if len(chunks) == 1:
         changed, needed = split_situation(chunks[0])
@@ -677,7 +280,7 @@ def _read_situation(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return tuple(("deny", each) for each in read_following(needed, _trim(tuple(changed)), scope))
 
 
-def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_before(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``before committing, run ⟦0⟧``."""
     tokens = chunks[0]
     last = max((at for at, token in enumerate(tokens) if token.role == "name"), default=0)
@@ -706,7 +309,7 @@ def _starts_needed(token: Token) -> bool:
     return token.role == "verb" and token.word in ("run", "read")
 
 
-def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_without(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never commit without running ⟦0⟧`` and ``never run ⟦0⟧ without --option``."""
     needed = tuple(token for token in chunks[1] if token.text != "first")
     if all(token.role == "name" and token.word.startswith("-") for token in needed):
@@ -720,7 +323,7 @@ def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _read_preceded([needed, chunks[0]], scope)
 
 
-def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never use --no-verify when committing``: the option means the same anywhere."""
     names = [token.word for token in chunks[0] if token.role == "name"]
     are_options = bool(names) and set(names) <= v.OPTIONS
@@ -734,7 +337,7 @@ def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("deny", 0)(chunks, scope) if are_options and is_git else ()
 
 
-def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     """Read ``never commit unless the user asks for a commit``."""
     same = {token.word for token in chunks[0]} | {"it", "commands", "other"}
     # "Never `git push` without an instruction to push".

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hilum_guard import UNKNOWN, git_words
+from hilum_guard import UNKNOWN, git_words, parse_options
 
-from hilum_checks import git_folders
+from hilum_checks import git_folders, git_options
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
 
 _INDEX = frozenset(("--cached", "--staged"))
-_REVISION = re.compile(r"(?:HEAD|@)(?:[~^]\d{0,3})*")
+_REVISION = re.compile(r"(?:HEAD|@|[A-Za-z][\w/-]*)(?:[~^]\d{0,3})*")
+_FROM_HEAD = re.compile(r"(?:(?:HEAD|@)(?:[~^]\d{0,3})*)?")
+# What may change a branch.
+_CHANGES_BRANCHES = frozenset(("branch", "fetch"))
 # Options that show no other files. With `-C`, Git would show how files differ from unchanged ones.
 _DIFF_OPTION = re.compile(
     r"--cached|--staged|--stat|--numstat|--shortstat|--summary|--name-only|--name-status|--check|-p|-u"
@@ -50,6 +54,25 @@ def compares_files(command: CommandFacts) -> bool:
     )
 
 
+def searches_files(command: CommandFacts) -> bool:
+    """Return whether a command is `git grep` for the files of the working tree, not for revisions.
+
+    Args:
+        command: The command.
+    """
+    words = git_words(command.words)
+    if words[1:2] != ("grep",) or not {"--cached", "--no-index", "-f"}.isdisjoint(words):
+        return False
+    parsed = parse_options(words[2:], git_options.GREP)
+    if parsed.unknown:
+        return False
+    named = parsed.operands if parsed.has("-e") else parsed.operands[1:]
+    folder = git_folders.find_folder(command)
+    return all(
+        UNKNOWN not in word and os.path.lexists(os.path.join(folder, word)) for word in named
+    )
+
+
 def find_compared(command: CommandFacts, commands: Sequence[CommandFacts]) -> tuple[str, ...]:
     """Return the two revisions of which a command shows only how their files differ.
 
@@ -70,6 +93,11 @@ def find_compared(command: CommandFacts, commands: Sequence[CommandFacts]) -> tu
     compared = read([word for word in words[2:] if word != "--"])
     if not compared or git_folders.find_git_folder(command) in ("", UNKNOWN):
         return ()
+    names_branch = not all(map(_FROM_HEAD.fullmatch, compared))
+    for other in commands:
+        verb = git_words(other.words)[1:2] if other.effects.program == "git" else ()
+        if names_branch and not _CHANGES_BRANCHES.isdisjoint(verb):
+            return ()
     return compared if all(map(_keeps_index, commands)) else ()
 
 

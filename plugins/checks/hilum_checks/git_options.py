@@ -138,6 +138,18 @@ UPDATE_REFERENCE = make_option_syntax(
 SYMBOLIC_REFERENCE = make_option_syntax(
     flags="qd", valued="m", long_options="quiet delete short recurse no-recurse"
 )
+GREP = make_option_syntax(
+    flags="aiIwvhHEGPFnlLzocpWqr",
+    valued="efABCm",
+    attached="O",
+    long_options=(
+        "context= max-depth= threads= max-count= after-context= before-context= untracked cached"
+        " no-index recursive no-recursive ignore-case word-regexp invert-match extended-regexp"
+        " basic-regexp perl-regexp fixed-strings line-number column files-with-matches name-only"
+        " files-without-match null only-matching count color no-color break heading show-function"
+        " function-context quiet all-match and or not text full-name"
+    ),
+)
 PLAIN = make_option_syntax(valued="m", flags="qd")
 """The options of sub-commands that have hardly any."""
 

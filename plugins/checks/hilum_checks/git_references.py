@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hilum_guard import UNKNOWN, find_git_top, git_words, parse_options
@@ -51,9 +52,16 @@ class AddedTree(NamedTuple):
     linked: bool = True
 
 
+MAX_FOLDERS = 2_000
+"""Maximum number of folders to search for a file that is added in an unknown folder."""
+_LARGE_FOLDERS = frozenset((".git", "node_modules", ".venv"))
+_BARE_NAME = re.compile(r"[\w-][\w.-]*")
 _TAG: Words = ("git", "tag")
 _BRANCH: Words = ("git", "branch")
 _COMMIT: Words = ("git", "commit")
+_REBASE: Words = ("git", "rebase")
+_REBASES = frozenset(("-r", "--rebase", "--no-rebase"))
+_PULLS_WITH_REBASE = re.compile(r"pull\.rebase=(?!false|no|off|0)", re.IGNORECASE)
 _STORED = re.compile(r"(?:^|.*/)\.git/(?:.+/)?(refs/(?:tags|heads)/.+)", re.DOTALL)
 # Commands of `git update-ref --stdin`, and of `git fast-import`, at the beginning of a line.
 _UPDATES = re.compile(r"(?:^|[\n\0])(?:symref-)?(create|update|delete) ([^ \n\0]+)")
@@ -78,24 +86,57 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
     words = git_words(command.words)
     yield from _find_pushed_tags(command, words)
     if words[1:2] in (("add",), ("stage",)):
-        yield from _find_staged(command, words)
+        yield from _find_staged(command, git_options.list_operands("add", words[2:]))
+    if words[1:2] == ("pull",) and any(map(_PULLS_WITH_REBASE.match, command.words)):
+        yield Equivalent(_REBASE)
     read = _READERS.get("".join(words[1:2]))
     if read is not None:
         yield from read(words[2:], command.command.stdin)
 
 
-def _find_staged(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
+def find_committed(command: CommandFacts) -> Iterator[Equivalent]:
+    """Yield `git add data/a` for `git commit data/a`, which commits a file without staging it.
+
+    Args:
+        command: The command.
+    """
+    words = git_words(command.words) if command.effects.program == "git" else ()
+    if words[1:2] != ("commit",):
+        return
+    names = parse_options(words[2:], git_options.COMMIT).operands
+    if names:
+        yield Equivalent(("git", "add", *names))
+        yield from _find_staged(command, names)
+
+
+def _find_staged(command: CommandFacts, names: Sequence[str]) -> Iterator[Equivalent]:
     """Yield `git add data/a` for `git add a` in the folder `data`, in which other names hold."""
     folder = git_folders.find_folder(command)
-    top = find_git_top(folder) if UNKNOWN not in folder else None
+    if UNKNOWN in folder:
+        yield from _find_namesakes(command, names)
+        return
+    top = find_git_top(folder)
     if top is None or os.path.realpath(folder) == os.path.realpath(top):
         return
     inner = os.path.relpath(os.path.realpath(folder), os.path.realpath(top))
-    names = [word for word in git_options.list_operands("add", words[2:]) if word]
-    plain = [name for name in names if not name.startswith((":", "/", "~", UNKNOWN))]
+    plain = [name for name in names if name and not name.startswith((":", "/", "~", UNKNOWN))]
     if plain:
         paths = [os.path.normpath(os.path.join(inner, name)) for name in plain]
-        yield Equivalent((*words[:2], *paths))
+        yield Equivalent(("git", "add", *paths))
+
+
+def _find_namesakes(command: CommandFacts, names: Sequence[str]) -> Iterator[Equivalent]:
+    """Yield `git add DIR/a` for each file `a` of a repository, for `cd "$D" && git add a`."""
+    known = [each.cwd for each in git_folders.list_commands(command) if each.cwd]
+    top = find_git_top(known[0]) if known else None
+    wanted = {name for name in names if _BARE_NAME.fullmatch(name)}
+    if top is None or not wanted:
+        return
+    for folder, inner, files in islice(os.walk(top), MAX_FOLDERS):
+        inner[:] = [each for each in inner if each not in _LARGE_FOLDERS]
+        for name in wanted.intersection(files):
+            path = os.path.relpath(os.path.join(folder, name), top)
+            yield Equivalent(("git", "add", path), certain=False)
 
 
 def _find_pushed_tags(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
@@ -222,6 +263,14 @@ def _read_fetch(words: Words, _: str | None) -> Iterator[Equivalent]:
 
 
 def _read_pull(words: Words, _: str | None) -> Iterator[Equivalent]:
+    parsed = parse_options(words, git_options.PULL)
+    chosen = [(name, value) for name, value in parsed.options if name in _REBASES]
+    if (
+        chosen
+        and chosen[-1][0] != "--no-rebase"
+        and chosen[-1][1] not in ("false", "no", "off", "0")
+    ):
+        yield Equivalent(_REBASE)
     yield from _read_fetched(git_options.list_operands("pull", words))
 
 

@@ -27,7 +27,7 @@ _LIST_WORDS = frozenset(
 
 
 @attrs.frozen
-class Parts:
+class SplitSentence:
     """The two parts of a sentence.
 
     Attributes:
@@ -62,7 +62,7 @@ _ONLY_LEFT = Joined(None)
 _UNCLEAR = Joined(())
 
 
-def join_parts(parts: Parts) -> Joined:
+def join_parts(parts: SplitSentence) -> Joined:
     """Return what two parts say together."""
     left = parts.left
     right = parts.right
@@ -100,7 +100,7 @@ def join_parts(parts: Parts) -> Joined:
     return Joined(right) if is_choice else _ONLY_LEFT
 
 
-def _join_list(parts: Parts) -> Joined:
+def _join_list(parts: SplitSentence) -> Joined:
     """Return a sentence with what follows its colon."""
     # "Never push to `main`: always use a branch".
     if hint_pattern().match(parts.rest) and _has_object(parts.left):

@@ -10,8 +10,8 @@ _NUMBER = re.compile(
     r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+"
     r"|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)"
 )
-# Parts of a project, and places where it runs.
-_PARTS = (
+# Areas of a project, and places where it runs.
+_AREAS = (
     r"(?:(?:front-?end|back-?end|client(?:-side)?|server(?:-side)?|web|mobile|desktop|ios|android|ci"
     r"|ci/cd|windows|macos|mac|linux|docker|containers?|production|prod|staging|development|dev|local"
     r"|localhost)"
@@ -26,7 +26,7 @@ _UNIVERSAL = (
 _LIMITING = (
     # "In the frontend", "On Fridays", "Never in production".
     rf"^(?:in|on|at|within|inside|under|throughout) (?!{_UNIVERSAL})",
-    rf"^(?:the |our )?{_PARTS}$|\b(?:in|on|during|for) (?:the )?{_PARTS}$",
+    rf"^(?:the |our )?{_AREAS}$|\b(?:in|on|during|for) (?:the )?{_AREAS}$",
     r"\b(?:unless|except|excluding)\b|^only (?:during|when|while|if|for|in|on|at|after|before)\b",
     # What does not bind, or not yet.
     r"^(?:prefer\w*|usually|generally|normally|typically|where(?:ver)? (?:possible|practical))\b",
@@ -99,14 +99,14 @@ _ASIDE = re.compile(
 
 
 @cache
-def _part_pattern() -> re.Pattern[str]:
-    return re.compile(rf"(?:(?:in|on|for|under) )?(?:the )?{_PARTS}")
+def _area_pattern() -> re.Pattern[str]:
+    return re.compile(rf"(?:(?:in|on|for|under) )?(?:the )?{_AREAS}")
 
 
 def limits_as_remark(aside: str) -> bool:
     """Return whether a remark limits a rule to a part or a situation: "(Windows)", "- in reviews"."""
     text = aside.casefold().strip()
-    if _part_pattern().fullmatch(text):
+    if _area_pattern().fullmatch(text):
         return True
     return _PLACE.match(text) is not None and is_limiting(text)
 

@@ -65,30 +65,118 @@ _SHOWS_FILES = frozenset("cat head tail wc rm".split())
 
 
 def _read_printed(command: CommandFacts, path: str, facts: CallFacts) -> str | None:
-    """Return what the first command of a call prints to a file, if nothing else may write it.
+    """Return what an earlier command of a call prints to a file, if nothing else may write it.
 
     Args:
         command: The command that reads the file.
         path: The file, as the command names it.
         facts: The call.
     """
-    first, *others = facts.commands
-    text = facts.command_texts[0].strip() if len(facts.command_texts) == 1 else ""
-    is_first = first.command.writes == (path,) and first.cwds == command.cwds
-    if not is_first or facts.unknown_command or not text.startswith(first.source):
+    if len(facts.command_texts) != 1 or facts.unknown_command:
         return None
-    # It runs certainly, and before the others.
-    rest = text.removeprefix(first.source)
-    target = rf">\s*{re.escape(path)}"
+    before = facts.commands[: facts.commands.index(command)]
+    writers = [each for each in before if path in each.command.writes or _is_tee(each, path)]
+    if not writers or writers[-1].cwds != command.cwds:
+        return None
+    later = facts.commands[facts.commands.index(writers[-1]) + 1 :]
+    # In `a && echo x > m`, the parser takes the redirection for one of the whole list.
+    writer = writers[-1] if writers[-1].words else writers[-1].previous
+    if writer is None:
+        return None
+    written = _find_end(writer, path, facts.command_texts[0])
+    if written is None or _STRUCTURE.search(_blank_quotes(facts.command_texts[0][: written.start])):
+        return None
+    earlier = facts.commands[: facts.commands.index(writer)]
+    if not _runs_before(command, written, facts.command_texts[0]):
+        # Otherwise, Git would read what the file contains already.
+        is_new = not read_text(os.path.join(command.cwd or "/", path))
+        if not is_new or any(_may_write(each, path, facts) for each in earlier):
+            return None
+    if any(_may_write(each, path, facts) for each in later):
+        return None
+    if _is_tee(writer, path):
+        return writer.command.stdin
+    if writer.effects.program == "cat":
+        is_document = len(writer.words) == 1 and written.document
+        return writer.command.stdin if is_document else None
+    return _predict_print(writer)
+
+
+def _is_tee(command: CommandFacts, path: str) -> bool:
+    """Return whether a command copies its input to a file, and replaces what the file contains."""
+    return command.words == ("tee", path) and not command.command.reads
+
+
+@attrs.frozen
+class _Written:
+    """Where a line writes a file.
+
+    Attributes:
+        start: Where the command that writes the file begins.
+        end: The position after the redirection.
+        document: Whether the file is a here-document.
+    """
+
+    start: int
+    end: int
+    document: bool
+
+
+def _find_end(writer: CommandFacts, path: str, text: str) -> _Written | None:
+    """Return where a line writes a file; ``None`` if it does so in another form."""
+    if text.count(writer.source) != 1:
+        return None
+    start = text.index(writer.source)
+    rest = text[start + len(writer.source) :]
+    if _is_tee(writer, path):
+        source = writer.previous.source if writer.previous is not None else ""
+        piped = re.search(rf"{re.escape(source)}\s*\|\s*$", text[:start]) if source else None
+        target = re.match(r"(?:[ \t]*>[ \t]*/dev/null)?", rest)
+        if piped is None or target is None:
+            return None
+        return _Written(piped.start(), len(text) - len(rest) + target.end(), document=False)
+    to_file = rf">\s*{re.escape(path)}"
     document = r"<<-?\s*([\"']?)\w+\1"
-    start = rf"\s*(?:{target}|{target}\s*{document}|{document.replace('1', '2')}\s*{target})"
-    if not re.match(rf"{start}[ \t]*?(?:&&|;|\n)", rest.replace("\\\n", " ")):
+    form = rf"\s*(?:{to_file}\s*{document}|{document.replace('1', '2')}\s*{to_file}|{to_file})"
+    found = re.match(rf"{form}(?=[ \t]*(?:&&|;|\n|\\\n))", rest)
+    if found is None:
         return None
-    if any(_may_write(each, path, facts) for each in others):
-        return None
-    program, *words = first.words or ("",)
-    if program == "cat" and not words and "<<" in rest:
-        return first.command.stdin
+    end = start + len(writer.source) + found.end()
+    return _Written(start, end, document="<<" in found[0])
+
+
+# What makes it uncertain whether a command of a line runs, or what it writes.
+_STRUCTURE = re.compile(
+    r"\|\||[(){}`]|<<|(?<![&>])&(?![&>])|(?:^|[;&\n])\s*(?:if|for|while|until|case|alias|set|exec|trap"
+    r"|eval|source|\.|shopt|exit|return|!)\s"
+)
+
+
+def _runs_before(command: CommandFacts, written: _Written, text: str) -> bool:
+    """Return whether a file has certainly been written if a command of the line runs.
+
+    Args:
+        command: The command that reads the file.
+        written: Where the line writes the file.
+        text: The line.
+    """
+    before = _blank_quotes(text[: written.start])
+    if re.search(r"(?:^|[;\n])\s*$", before):
+        return True
+    after, found, _ = _blank_quotes(text[written.end :]).partition(_blank_quotes(command.source))
+    # In `a && printf x > m && git commit -F m`, the commit runs only if the file was written.
+    return (
+        bool(found) and "&&" in after and not re.search(r"[;\n]|\|\|", after.replace("\\\n", " "))
+    )
+
+
+def _blank_quotes(text: str) -> str:
+    return re.sub(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"", "''", text)
+
+
+def _predict_print(writer: CommandFacts) -> str | None:
+    """Return what `echo` or `printf` prints; ``None`` if that is not certain."""
+    program, *words = writer.words or ("",)
     # The shell may replace a pattern by the names of files.
     is_plain = bool(words) and not any(re.search(r"[*?\[]", word) for word in words)
     is_plain = is_plain and not any(re.search(r"[\\%]", word) for word in words[1:])
@@ -118,7 +206,11 @@ def _may_write(command: CommandFacts, path: str, facts: CallFacts) -> bool:
         facts: The call.
     """
     effects = command.effects
-    if command.command.writes or not command.words or UNKNOWN in command.words[0]:
+    if set(command.command.writes) - {"/dev/null"}:
+        return True
+    if not command.words:
+        return False
+    if UNKNOWN in command.words[0]:
         return True
     if effects.program == "git" and not _KEEPS_FILES.isdisjoint(git_words(command.words)[1:2]):
         return False

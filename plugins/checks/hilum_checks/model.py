@@ -356,7 +356,7 @@ Constraint = (
 )
 ORDERS = (CommandBefore, ChangedTogether, ReadFirst, RunFirst)
 """The constraints that let something wait until something else has been done."""
-PARTS: dict[str, type[Constraint]] = {
+CONSTRAINTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
     for kind in (
         Paths,
@@ -375,6 +375,9 @@ PARTS: dict[str, type[Constraint]] = {
     )
 }
 """The kinds of constraints, by name."""
+CheckPart = tuple[Effect, Constraint]
+"""A constraint, and what happens if a call breaks it."""
+CheckParts = tuple[CheckPart, ...]
 
 
 @attrs.frozen
@@ -385,7 +388,7 @@ class Check:
         parts: Each constraint with its effect.
     """
 
-    parts: tuple[tuple[Effect, Constraint], ...]
+    parts: CheckParts
 
     @property
     def summary(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked, resolve_links
+from hilum_guard import CHANGED, UNKNOWN, FileAccess, fit_path, is_tracked, resolve_links
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -96,6 +96,13 @@ class PathMatcher:
             access = attrs.evolve(access, path=path, source=source)
         match = _Match(self._view, self.anchor(constraint), access)
         return "" if match.is_allowed else match.match_words()
+
+    def may_mean(self, constraint: Paths, access: FileAccess) -> bool:
+        """Return whether a constraint is about what an access does, whatever its path is."""
+        match = _Match(self._view, constraint, access)
+        if access.path == CHANGED:
+            return bool(match.match_words())
+        return not match.is_allowed and bool(match.actions & constraint.actions)
 
     def match_stored(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a Git command may show stored contents of a file that is not to be read.
@@ -373,6 +380,11 @@ class _Match:
             return ""
         if self.is_read:
             return self._match_unknown_read(cwd)
+        # What must not be changed is not among the files that are changed.
+        if path == CHANGED:
+            if self._needs_file and "change" in self.constraint.actions:
+                return ""
+            return self._match_other(attrs.evolve(self.access, path=UNKNOWN))
         known = path.partition(UNKNOWN)[0]
         if self.constraint.outside:
             return self._match_unknown_outside(known)
@@ -431,12 +443,27 @@ class _Match:
             fit = self._match_other(parent)
             if fit:
                 return fit
-        for name in {_last_name(pattern) for pattern in self.constraint.patterns}:
+        names = {_last_name(pattern) for pattern in self.constraint.patterns}
+        if self._needs_file and last.startswith(UNKNOWN) and folder.strip("/"):
+            # The files that exist decide.
+            names = set()
+        for name in names:
             guess = folder + name.replace("*", last.replace(UNKNOWN, "x"))
+            # What only changes or deletes files names none that does not exist.
+            if self._needs_file and "*" not in name and not self._exists(guess, cwd):
+                continue
             guessed = attrs.evolve(self.access, path=guess, cwds=(cwd,))
             if _may_be(last, name) and self._match_other(guessed):
                 return "maybe"
         return self._match_unknown_below(folder, last, cwd)
+
+    @property
+    def _needs_file(self) -> bool:
+        """Whether the access only has an effect on a file that exists."""
+        return self.access.existing or self.access.kind in ("delete", "link")
+
+    def _exists(self, path: str, cwd: str | None) -> bool:
+        return any(map(os.path.lexists, self.view.expand(path, cwd)[0]))
 
     def _match_unknown_below(self, folder: str, last: str, cwd: str | None) -> Fit:
         """Return whether a file deeper in a folder is covered, which a listing may print."""

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess
+from hilum_guard import CHANGED, UNKNOWN, FileAccess
 
 from hilum_checks import code_operations, code_reads, code_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
 from hilum_checks.hidden_texts import decodes_literals
-from hilum_checks.model import EVERYTHING, Paths
+from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
 
 
@@ -23,10 +23,9 @@ def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
     """Return whether a call does a forbidden action on a file, and how."""
     doubt = ""
     for fit, access, path in find_accesses(constraint, facts):
-        action = f"{describe_access(access)} {path[:200]}"
         if fit == "yes":
-            return "yes", action
-        doubt = doubt or action
+            return "yes", f"{describe_access(access)} {path[:200]}"
+        doubt = doubt or _describe_doubt(constraint, access, path)
     if not constraint.outside and constraint.patterns != EVERYTHING:
         action = _find_in_code(constraint, facts)
         if action:
@@ -44,13 +43,35 @@ def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
     return ("maybe", doubt) if doubt else ("", "")
 
 
+def _describe_doubt(constraint: Paths, access: FileAccess, path: str) -> str:
+    """Return what an access may do, and how the call would be judged without asking."""
+    protected = _name_protected(constraint)
+    if access.stored:
+        return (
+            f"it may show what Git stores of {protected}; name other files in the command"
+            " (`-- src`), or let it show no contents (`--stat`)"
+        )
+    verb = describe_access(access)
+    if path.strip("./") and UNKNOWN not in path:
+        return f"{verb} {path[:200]}"
+    what = path[:200] if path.strip(f"./{UNKNOWN}") else "files that it does not name"
+    return f"{verb} {what}, perhaps also {protected}; name each file in the command"
+
+
+def _name_protected(constraint: Paths) -> str:
+    """Return the first path that a constraint protects, as a rule would write it."""
+    pattern = constraint.patterns[0]
+    name = f"{pattern.removesuffix('**')}" if pattern.endswith("/**") else pattern
+    return f"`{name.removeprefix('**/').lstrip('/') or pattern}`"
+
+
 def find_accesses(constraint: Paths, facts: CallFacts) -> Iterator[tuple[Fit, FileAccess, str]]:
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
     for access in facts.accesses:
         fit = facts.matcher.match(constraint, access)
         fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
-            yield fit, access, access.path
+            yield fit, access, access.path.replace(CHANGED, UNKNOWN)
     for access, findings in facts.found_files:
         fit, path = facts.matcher.match_found(constraint, access, findings)
         if fit:
@@ -134,7 +155,8 @@ def _find_path_in_text(
     access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
     # Code may use the arguments of its command as paths.
     words = [word.rpartition("=")[2] for word in command.words[1:] if with_words]
-    for path in (*code_texts.find_paths(text), *words):
+    formatted = code_operations.list_formatted(text, command.effects.program)
+    for path in (*code_texts.find_paths(text), *formatted, *words):
         named = attrs.evolve(access, path=path)
         # Possible matches are ignored, because nearly every word in a program could be a
         # path.
@@ -155,12 +177,19 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     # A name says nothing secret: what may rename a file unseen needs no approval.
     if constraint.outside or constraint.actions == {"move"}:
         return ""
+    # The sandbox hides the files that must not be read, so that only changes count.
+    if not constraint.actions - READS:
+        return ""
+    constraint = attrs.evolve(constraint, actions=constraint.actions - READS)
     # The sandbox protects the files of the workspace's own working tree only.
     if facts.matcher.is_kept_by_sandbox(constraint) and not facts.enters_linked_tree:
         return ""
     for access in facts.accesses:
-        if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
-            return "a path that it writes is known only at run time"
+        is_unknown = not access.path.strip(CHANGED)
+        if access.certain and access.kind in ("write", "delete") and is_unknown:
+            if not facts.matcher.may_mean(constraint, access):
+                continue
+            return _describe_doubt(constraint, access, UNKNOWN)
     line = "\n".join(facts.command_texts)
     for command in facts.commands:
         # Code is judged by what it says.
@@ -178,7 +207,11 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
             if is_hidden and _access_of_code(constraint, text, command, with_known=False):
-                return f"the path that `{command.source[:80]}` uses is known only at run time"
+                protected = _name_protected(constraint)
+                return (
+                    f"the path that `{command.source[:80]}` uses is known only at run time, and may be"
+                    f" {protected}; write each path literally in the code"
+                )
     return ""
 
 

@@ -62,7 +62,9 @@ _REMARKS = ("comments", "strings")
 _DEFAULT_EXPORTS = Content(f"(?m:{DEFAULT_EXPORT})", SCRIPTS, ignored=_REMARKS)
 # `style={styles.a}` may be a style that is defined elsewhere, and `data-style` is no style.
 _INLINE_STYLES = Content(
-    r"(?<![\w-])style(?:\s*=\s*\{\s*\{|=[\"'])",
+    r"(?<![\w-])style(?:\s*=\s*\{\s*\{|=[\"'])"
+    # `const s = {…}` and `style={s}` in the same text.
+    r"|\b(?:const|let|var)\s+(\w+)\s*(?::[^=\n]{1,80})?=\s*\{(?=(?s:.*?)\sstyle\s*=\s*\{\s*\1\s*\})",
     (*SCRIPTS, "*.html", "*.astro"),
     ignored=_REMARKS,
 )

@@ -69,7 +69,7 @@ _EARLIER = re.compile(
     r"|applies|apply|following|these rules|ok|okay|fine|should not|otherwise)\b"
 )
 # "Use ⟦0⟧ for slow tests. Do not use ⟦1⟧" is about tests.
-_PARTS = re.compile(r"\b(?:for|in) (?:[\w-]+ ){0,2}(?:tests?|production)\b")
+_AREAS = re.compile(r"\b(?:for|in) (?:[\w-]+ ){0,2}(?:tests?|production)\b")
 # A condition without what holds under it belongs to the sentence before it: "If it is broken."
 _FRAGMENT = re.compile(
     r"^\W*(?:and |but |only |also )*(?:if|when|whenever|while|unless|until|except|in|on|at|for|during"
@@ -87,7 +87,7 @@ def is_other_harmless(text: str, *, earlier: bool) -> bool:
         earlier: Whether it is before the sentence that is enforced, so that its conditions
             are its own.
     """
-    if earlier and _PARTS.search(text):
+    if earlier and _AREAS.search(text):
         return False
     if is_harmless(text):
         return True

@@ -74,7 +74,9 @@ def _may_lack(
         access: The write of the file.
         before: The text of the file.
     """
-    if access.existing:
+    writers = [command for command in facts.commands if access in command.effects.files]
+    edits = any(writer.effects.program in _EDITS_LINES for writer in writers)
+    if access.existing and not (edits and before.strip()):
         return False
     if not before.strip():
         if UNKNOWN in access.path or access.deep:
@@ -84,7 +86,6 @@ def _may_lack(
         texts = [*facts.command_texts, *list_texts(facts.commands)]
         texts += _list_copied(facts, paths, access)
         return not any(count_matches(constraint.expression, text) for text in texts)
-    writers = [command for command in facts.commands if access in command.effects.files]
     return any(_may_remove(constraint, facts, paths, access, writer, before) for writer in writers)
 
 

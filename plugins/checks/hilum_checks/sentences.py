@@ -10,7 +10,7 @@ import attrs
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
 from hilum_checks.bare_names import bare_pattern
-from hilum_checks.joining import BREAK, Parts, join_parts
+from hilum_checks.joining import BREAK, SplitSentence, join_parts
 from hilum_checks.limit_words import LIMITS
 from hilum_checks.limiting import is_limiting
 from hilum_checks.tokens import Token, has_marker, tokenize
@@ -139,7 +139,7 @@ def _read(text: str, names: list[str]) -> Sentence:
     following = _read(rest, names)
     is_colon = ":" in found[0] or "：" in found[0]
     left = tuple(tokenize(label, names))
-    joined = join_parts(Parts(label, left, rest, following.tokens, is_colon))
+    joined = join_parts(SplitSentence(label, left, rest, following.tokens, is_colon))
     if joined.tokens is None:
         return Sentence(left, whole, (*asides, rest), scopes=scopes, omitted=tuple(omitted))
     labels = (label,) if joined.is_label else ()

@@ -29,6 +29,9 @@ class Token:
     text: str = ""
 
 
+Chunk = tuple[Token, ...]
+"""The words of a sentence, or of a part of it."""
+
 _SCAN = re.compile(
     r"⟦(?P<name>\d+)⟧|(?P<number>\d[\d,]*)\s*(?P<unit>[a-z]+|[\u4e00-\u9fff]+)?"
     r"|(?P<word>[a-zß-öø-ÿ]+(?:['-][a-zß-öø-ÿ]+)*)|(?P<han>[\u3040-\u9fff]+)|(?P<join>[,，、&/])"

@@ -79,10 +79,16 @@ def _is_code(word: str, command: CommandFacts) -> bool:
 
 
 def _is_called(name: str, text: str) -> bool:
-    """Return whether a word in code is only the name of a function, and no path."""
-    if not name.isidentifier() or re.search(rf"""['"`/]{name}\b|\b{name}['"`/]""", text):
+    """Return whether a word in code is only the name of a function or method, and no path."""
+    if not _DOTTED.fullmatch(name):
         return False
-    return re.search(rf"\b{name}\s*\(", text) is not None
+    name = re.escape(name)
+    if re.search(rf"""['"`/]{name}\b|(?<!\w){name}['"`/]""", text):
+        return False
+    return re.search(rf"(?<![\w/]){name}\s*\(", text) is not None
+
+
+_DOTTED = re.compile(r"\.?[A-Za-z_]\w*(?:\.\w+)*")
 
 
 # Programs that decode text.
@@ -98,7 +104,10 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        if any(UNKNOWN in text for text in (*command.words[1:], command.command.stdin or "")):
+        # Which of the existing files is changed says nothing about the text.
+        edited = {access.path for access in command.effects.files if access.existing}
+        words = [word for word in command.words[1:] if word not in edited]
+        if any(UNKNOWN in text for text in (*words, command.command.stdin or "")):
             return True
         # One-liners such as `s/x/$ENV{T}/` need not look like code.
         codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html import unescape
 from typing import Any
 
 import msgspec
@@ -195,10 +194,16 @@ def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
             continue
         first_line = head.partition("\n")[0]
         after_name = first_line.partition(' path="')[2]
-        # The kernel escapes paths in tags.
-        path = unescape(after_name.partition('"')[0])
+        path = _unescape(after_name.partition('"')[0])
         found[tags[part.source], path] = part.text
     return found
+
+
+def _unescape(path: str) -> str:
+    """Return a path as it was before the kernel escaped it in a tag."""
+    from html import unescape  # the import takes 1 ms, which the first request need not wait for
+
+    return unescape(path)
 
 
 def _find_texts(agent: Agent) -> Iterator[Text]:

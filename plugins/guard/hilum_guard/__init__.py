@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands.predicted_output import python_prints
     from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
     from hilum_guard.effects.command_effects import read_effects
-    from hilum_guard.effects.file_access import UNKNOWN, CommandEffects, FileAccess
+    from hilum_guard.effects.file_access import CHANGED, UNKNOWN, CommandEffects, FileAccess
     from hilum_guard.effects.file_search import Findings, search
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.file_names import resolve_links
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from hilum_guard.session_guard import CallExplanation, Guard
 
 __all__ = [
+    "CHANGED",
     "FULL_SANDBOX",
     "UNKNOWN",
     "CallExplanation",
@@ -123,6 +124,7 @@ _MODULES = {
     "locate": "command_paths",
     "resolve_links": "file_names",
     "is_tracked": "new_files",
+    "CHANGED": "effects.file_access",
     "UNKNOWN": "effects.file_access",
     "CommandEffects": "effects.file_access",
     "FileAccess": "effects.file_access",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -69,14 +70,9 @@ def locate(path: str) -> str:
     seen = _current.get()
     if seen is None or "\0" in path:
         return path
-    temporary, workspace, folders = seen
-    if not path.startswith(TEMPORARY) and not os.path.islink(path):
-        # The tests of a project load hundreds of files, most of them in few folders.
-        folder = os.path.dirname(path)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        if not folders[folder].startswith(TEMPORARY):
-            return path
+    if _is_beside_temporary(path, seen) and not os.path.islink(path):
+        return path
+    temporary, workspace, _ = seen
     found = path
     for _ in range(MAX_LINKS):
         found = os.path.realpath(found)
@@ -90,6 +86,37 @@ def locate(path: str) -> str:
             return place if _has_content(place) or not os.path.lexists(found) else path
         found = link
     return path
+
+
+def read_status(path: str) -> os.stat_result:
+    """Return the status of the file that a command names. Reads the disk.
+
+    Args:
+        path: The absolute path, as the command sees it.
+
+    Raises:
+        OSError: There is no such file, or it cannot be reached.
+    """
+    seen = _current.get()
+    if seen is None:
+        return os.stat(path)
+    if _is_beside_temporary(path, seen):
+        status = os.lstat(path)
+        if not stat.S_ISLNK(status.st_mode):
+            return status
+    return os.stat(locate(path))
+
+
+def _is_beside_temporary(path: str, seen: _Seen) -> bool:
+    """Return whether a path is not in ``/tmp``, unless it is a link that leads there."""
+    if path.startswith(TEMPORARY):
+        return False
+    # The tests of a project load hundreds of files, most of them in few folders.
+    folder = path.rpartition("/")[0]
+    resolved = seen.folders.get(folder)
+    if resolved is None:
+        resolved = seen.folders[folder] = os.path.realpath(folder or "/")
+    return not resolved.startswith(TEMPORARY)
 
 
 def _enter(temporary: str, name: str) -> tuple[str, str]:

@@ -114,17 +114,19 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 _selected: dict[tuple[str, tuple[str, ...]], tuple[Listing, Selected]] = {}
 
 
-def select_names(folder: str, patterns: tuple[str, ...], skipped: frozenset[str]) -> Selected:
-    """Return the files in a folder whose names match, and its folders. Reads the disk.
+def select_names(
+    folder: str, listing: Listing, patterns: tuple[str, ...], skipped: frozenset[str]
+) -> Selected:
+    """Return the files in a folder whose names match, and its folders.
 
     Hidden folders, and those behind links, are not searched.
 
     Args:
         folder: The absolute path of the folder.
+        listing: The names in it.
         patterns: Patterns, one of which the name of a file matches.
         skipped: The names of folders that are not searched, which are always the same.
     """
-    listing = list_folder(folder)
     known = _selected.get((folder, patterns))
     if known is not None and known[0] is listing:
         return known[1]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from enum import Enum
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from hilum.program_start import find_start
 
@@ -18,12 +19,12 @@ _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
 
 
-def _find_age(path: str) -> str:
-    """Return "new" for a file written since this program started, "old", or "" if there is none."""
-    try:
-        return "new" if os.stat(locate(path)).st_mtime >= find_start() else "old"
-    except OSError:
-        return ""
+class Tracking(Enum):
+    """Whether Git tracks a file. It tracks all files if there is no repository."""
+
+    TRACKED = "tracked"
+    UNTRACKED = "untracked"
+    UNKNOWN = "unknown"
 
 
 def is_new_file(path: str, root: str) -> bool:
@@ -35,8 +36,11 @@ def is_new_file(path: str, root: str) -> bool:
         path: The absolute path of the file.
         root: The root of the workspace.
     """
-    age = _find_age(path)
-    return age == "new" or (age == "old" and not _is_own(path, root))
+    try:
+        status = os.stat(locate(path))
+    except OSError:
+        return False
+    return status.st_mtime >= find_start() or _find_tracking(path, root) is not Tracking.TRACKED
 
 
 def is_tracked(path: str, root: str) -> bool:
@@ -48,20 +52,14 @@ def is_tracked(path: str, root: str) -> bool:
         path: The absolute path of the file.
         root: The root of the workspace, which may be a folder inside a repository.
     """
-    return _find_tracked(path, root) is not False
+    return _find_tracking(path, root) is not Tracking.UNTRACKED
 
 
-def _is_own(path: str, root: str) -> bool:
-    """Return whether a file is certainly in Git's index, or there is no repository."""
-    return _find_tracked(path, root) is True
-
-
-def _find_tracked(path: str, root: str) -> bool | None:
-    """Return whether a file is in its repository's index; ``None`` if that is unknown."""
+def _find_tracking(path: str, root: str) -> Tracking:
     path = os.path.normpath(path)
     is_inside = path.startswith(f"{root}/")
     index = _find_index_of(os.path.dirname(path) if is_inside else root, _find_top(root))
-    return index.contains(path) if isinstance(index, _Index) else index
+    return _look_up(path, index)
 
 
 class _Index(NamedTuple):
@@ -75,9 +73,20 @@ class _Index(NamedTuple):
     top: str
     tracked: frozenset[str]
 
-    def contains(self, path: str) -> bool:
+    def find(self, path: str) -> Tracking:
         """Return whether a file is tracked."""
-        return path.removeprefix(f"{self.top}/") in self.tracked
+        is_tracked = path.removeprefix(f"{self.top}/") in self.tracked
+        return Tracking.TRACKED if is_tracked else Tracking.UNTRACKED
+
+
+def _look_up(path: str, index: _Index | Tracking) -> Tracking:
+    """Return whether a file is tracked.
+
+    Args:
+        path: The absolute path of the file.
+        index: The index of its repository, or what is known about all files without one.
+    """
+    return index.find(path) if isinstance(index, _Index) else index
 
 
 class WrittenFiles:
@@ -98,8 +107,8 @@ class WrittenFiles:
         self._temporary = (*_TEMPORARY, f"{tempfile.gettempdir()}/")
         self._outer = _find_top(root)
         # What is tracked in each folder, and in each repository.
-        self._indexes: dict[str, _Index | Literal[True] | None] = {}
-        self._tops: dict[str | None, _Index | Literal[True] | None] = {}
+        self._indexes: dict[str, _Index | Tracking] = {}
+        self._tops: dict[str | None, _Index | Tracking] = {}
 
     def contains(self, path: str, status: os.stat_result) -> bool:
         """Return whether an agent may have written a file. Blocks.
@@ -115,19 +124,17 @@ class WrittenFiles:
         folder = path.rpartition("/")[0]
         if folder not in self._indexes:
             is_installed = any(each in f"{folder}/" for each in _INSTALLED)
-            self._indexes[folder] = True if is_installed else self._find_index(folder)
-        index = self._indexes[folder]
-        is_own = index.contains(path) if isinstance(index, _Index) else index
-        return not is_own
+            self._indexes[folder] = Tracking.TRACKED if is_installed else self._find_index(folder)
+        return _look_up(path, self._indexes[folder]) is not Tracking.TRACKED
 
-    def _find_index(self, folder: str) -> _Index | Literal[True] | None:
+    def _find_index(self, folder: str) -> _Index | Tracking:
         top = _find_top(folder)
         if top not in self._tops:
             self._tops[top] = _find_index_of(folder, self._outer)
         return self._tops[top]
 
 
-def _find_index_of(folder: str, outer: str | None) -> _Index | Literal[True] | None:
+def _find_index_of(folder: str, outer: str | None) -> _Index | Tracking:
     """Return the index that lists the files in a folder.
 
     Without a repository, all files are the user's own. An agent may have made a repository inside
@@ -138,15 +145,15 @@ def _find_index_of(folder: str, outer: str | None) -> _Index | Literal[True] | N
         outer: The top of the repository of the workspace.
 
     Returns:
-        The index, ``True`` without a repository, and ``None`` if it is unknown what is tracked.
+        The index, or what is known about all files of the folder without one.
     """
     inner = _find_top(folder)
     if inner is None:
-        return True
+        return Tracking.TRACKED
     if outer not in (None, inner):
         above = _read_index(str(outer))
-        if above is None or not above.contains(inner):
-            return None
+        if _look_up(inner, above) is not Tracking.TRACKED:
+            return Tracking.UNKNOWN
     return _read_index(inner)
 
 
@@ -167,14 +174,14 @@ def _find_top(folder: str) -> str | None:
     return top
 
 
-def _read_index(top: str) -> _Index | None:
-    """Return the index of a repository; ``None`` if it cannot be read."""
+def _read_index(top: str) -> _Index | Tracking:
+    """Return the index of a repository, or ``UNKNOWN`` if it cannot be read."""
     try:
         index = _find_index(top, _read_stamp(f"{top}/.git"))
         tracked = _list_tracked(top, index, _read_stamp(index))
     except OSError:
-        return None
-    return None if tracked is None else _Index(top, tracked)
+        return Tracking.UNKNOWN
+    return Tracking.UNKNOWN if tracked is None else _Index(top, tracked)
 
 
 def _read_stamp(path: str) -> tuple[int, ...]:

@@ -3,14 +3,19 @@
 Python runs one thread at a time, and a thread gives way at each system call. Of several threads that
 read many files, each therefore waits for all others hundreds of times: together, they take longer
 than one after another, and all of them end last. One thread for all of them also saves the time in
-which a thread begins: the event loop uses a result while the thread produces the next one.
+which a thread begins.
+
+The same holds for the event loop, which writes events while functions run. Therefore the tasks get
+the results of short functions together, when no function is left: eight commands that the model
+calls at once then begin 6 ms earlier (tests/benchmarks/real_project.py).
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -21,6 +26,8 @@ import trio
 
 MAX_WAIT = 0.1
 """Maximum time, in seconds, to wait for a turn: the disk of the function before may not respond."""
+MAX_HELD = 0.01
+"""Maximum time, in seconds, for which a result is held back while other functions run."""
 
 Result = TypeVar("Result")
 
@@ -34,7 +41,8 @@ class _Job:
         context: The context variables of the task that waits for it.
         token: The event loop of that task.
         has_begun: Whether its turn has come.
-        ended: Set when the function has ended.
+        has_ended: Whether it has ended; its result may still be held back.
+        told: Set when its task may use the result.
         value: What it returned.
         error: What it raised.
     """
@@ -43,7 +51,8 @@ class _Job:
     context: Context = attrs.Factory(copy_context)
     token: trio.lowlevel.TrioToken = attrs.Factory(trio.lowlevel.current_trio_token)
     has_begun: bool = False
-    ended: trio.Event = attrs.Factory(trio.Event)
+    has_ended: bool = False
+    told: trio.Event = attrs.Factory(trio.Event)
     value: Any = None
     error: BaseException | None = None
 
@@ -53,8 +62,7 @@ class _Job:
             self.value = self.context.run(self.function)
         except BaseException as error:
             self.error = error
-        with suppress(trio.RunFinishedError):
-            self.token.run_sync_soon(self.ended.set)
+        self.has_ended = True
 
 
 class ThreadTurns:
@@ -93,7 +101,7 @@ class ThreadTurns:
             # The function may have changed something that the caller must learn. trio raises the
             # exception again at the caller's next checkpoint.
             with trio.CancelScope(shield=True):
-                await job.ended.wait()
+                await self._wait_for_end(job)
         if job.error is not None:
             raise job.error
         result: Result = job.value
@@ -101,13 +109,22 @@ class ThreadTurns:
 
     async def _wait(self, job: _Job) -> None:
         """Wait until a function has ended."""
-        while not job.ended.is_set():
+        while not job.told.is_set():
             with trio.move_on_after(MAX_WAIT):
-                await job.ended.wait()
+                await job.told.wait()
             if job.has_begun:
-                await job.ended.wait()
-            else:
-                self._start_worker()
+                await self._wait_for_end(job)
+                return
+            self._start_worker()
+
+    async def _wait_for_end(self, job: _Job) -> None:
+        """Wait until a function that has begun has ended.
+
+        Its result is not held back for long by a function after it whose disk does not respond.
+        """
+        while not job.has_ended:
+            with trio.move_on_after(MAX_WAIT):
+                await job.told.wait()
 
     def _withdraw(self, job: _Job) -> bool:
         """Remove a function that has not begun; return whether it was there."""
@@ -126,16 +143,39 @@ class ThreadTurns:
 
     def _work(self, worker: object) -> None:
         """Run the functions until none is left, or another thread runs them. Blocks."""
+        held: list[_Job] = []
+        first_end = 0.0
         while True:
-            with self._lock:
-                if self._worker is not worker:
-                    return
-                if not self._waiting:
-                    self._worker = None
-                    return
-                job = self._waiting.popleft()
-                job.has_begun = True
+            job = self._take(worker)
+            if job is None:
+                _release(held)
+                return
+            if held and time.monotonic() > first_end + MAX_HELD:
+                _release(held)
+                held = []
             job.run()
+            if not held:
+                first_end = time.monotonic()
+            held.append(job)
+
+    def _take(self, worker: object) -> _Job | None:
+        """Return the next function; None if there is none, or another thread runs them."""
+        with self._lock:
+            if self._worker is not worker:
+                return None
+            if not self._waiting:
+                self._worker = None
+                return None
+            job = self._waiting.popleft()
+            job.has_begun = True
+            return job
+
+
+def _release(jobs: Sequence[_Job]) -> None:
+    """Let the tasks use the results of functions that have ended. Any thread may call this."""
+    for job in jobs:
+        with suppress(trio.RunFinishedError):
+            job.token.run_sync_soon(job.told.set)
 
 
 def _do_nothing(_: object) -> None:

@@ -72,4 +72,4 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
         say = await trio.to_thread.run_sync(find_new_sentences, store)
         if say:
             session.note("rules.undecided", say=say)
-    yield Rules(session, store, settings.prompt_limit, settings.remind)
+    yield Rules(session, store)

@@ -55,9 +55,8 @@ _CODE_ONLY = re.compile(r"(```|~~~).*\1", re.DOTALL)
 
 def is_description(rule: Rule) -> bool:
     """Return whether a text is a directory tree, or a row of a table that only describes."""
-    if _TREE.search(rule.content):
-        return _is_tree(rule)
-    return rule.is_row and not rule.hard and not _has_binding_word(rule.content)
+    is_plain_row = rule.is_row and not rule.hard and not _has_binding_word(rule.content)
+    return is_plain_row or _is_tree(rule)
 
 
 def _is_tree(rule: Rule) -> bool:

@@ -68,7 +68,7 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
 
 
 class _Splitter:
-    """A pass over all lines. ``part`` contains the lines of the open paragraph or list item."""
+    """A pass over all lines. ``open_lines`` are those of the open paragraph or list item."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -78,8 +78,8 @@ class _Splitter:
         self.in_item = False  # whether the fence is in a list item
         self.code: list[str] = []
         self.code_at = 0
-        self.part: list[str] = []
-        self.part_at = 0
+        self.open_lines: list[str] = []
+        self.open_at = 0
         self.indents: list[int] = []  # indents of the open list items, outermost first
         self.after_blank = True
         self.head: list[str] = []  # the cells of a table's header row
@@ -97,12 +97,12 @@ class _Splitter:
                 self.end_table()
                 self.after_blank = True
                 if not self.indents:
-                    self.end_part()
+                    self.end_text()
             else:
                 self.read_line(number, line)
                 self.after_blank = False
         self.end_table()
-        self.end_part()
+        self.end_text()
         if self.code:
             # Code that is never closed is kept and reported, because it affects everything below
             # it.
@@ -111,16 +111,16 @@ class _Splitter:
     def add(self, kind: BlockKind, line: int, text: str, level: int = 0) -> None:
         self.blocks.append(Block(kind, line, text, level))
 
-    def end_part(self) -> None:
+    def end_text(self) -> None:
         """End the open paragraph or list item."""
-        if self.part:
-            rest = dedent("\n".join(self.part[1:]))
-            text = f"{self.part[0].strip()}\n{rest}".strip()
+        if self.open_lines:
+            rest = dedent("\n".join(self.open_lines[1:]))
+            text = f"{self.open_lines[0].strip()}\n{rest}".strip()
             if self.indents:
-                self.add("item", self.part_at, text, len(self.indents) - 1)
+                self.add("item", self.open_at, text, len(self.indents) - 1)
             else:
-                self.add("text", self.part_at, text)
-        self.part = []
+                self.add("text", self.open_at, text)
+        self.open_lines = []
 
     def end_table(self) -> None:
         """End the open table. A header without rows is a paragraph."""
@@ -130,7 +130,7 @@ class _Splitter:
 
     def end_list(self) -> None:
         """End the open list."""
-        self.end_part()
+        self.end_text()
         self.indents = []
 
     def read_code(self, number: int, line: str) -> None:
@@ -145,7 +145,7 @@ class _Splitter:
         self.code.append(line)
         if not self.fences.mark:
             if self.in_item:
-                self.part.append(_dedent(self.code))
+                self.open_lines.append(_dedent(self.code))
             else:
                 self.add("code", self.code_at, _dedent(self.code))
             self.code = []
@@ -204,12 +204,12 @@ class _Splitter:
 
     def read_underline(self, number: int, line: str) -> bool:
         """Read an underline that makes the line above it a heading."""
-        is_open = len(self.part) == 1 and not self.indents and not self.after_blank
-        if not is_open or len(self.part[0]) > MAX_HEADING or not _UNDERLINE.match(line):
+        is_open = len(self.open_lines) == 1 and not self.indents and not self.after_blank
+        if not is_open or len(self.open_lines[0]) > MAX_HEADING or not _UNDERLINE.match(line):
             return False
         level = 1 if "=" in line else 2
-        self.add("heading", self.part_at, self.part[0].strip(), level)
-        self.part = []
+        self.add("heading", self.open_at, self.open_lines[0].strip(), level)
+        self.open_lines = []
         return True
 
     def read_rule(self, number: int, line: str) -> bool:
@@ -234,18 +234,18 @@ class _Splitter:
             return False
         indent = _indent(found[1])
         # In CommonMark, a list marker indented by four columns inside a paragraph is ordinary text.
-        is_wrapped = self.part and not self.indents and not self.after_blank and indent >= 4
+        is_wrapped = self.open_lines and not self.indents and not self.after_blank and indent >= 4
         if is_wrapped:  # the line continues the paragraph
-            self.part.append(line.rstrip())
+            self.open_lines.append(line.rstrip())
             return True
-        self.end_part()
+        self.end_text()
         # Two columns are the width of the shortest marker, "- ". An item indented by less than this
         # is at the same level.
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)
-        self.part = [found[4]]
-        self.part_at = number
+        self.open_lines = [found[4]]
+        self.open_at = number
         return True
 
     def read_text(self, number: int, line: str) -> None:
@@ -253,24 +253,24 @@ class _Splitter:
         if self.after_blank and self.leave_items(_indent(line)) and self.indents:
             # The line continues an outer item whose text is complete, so it becomes a new item at
             # that depth.
-            self.part = [line]
-            self.part_at = number
+            self.open_lines = [line]
+            self.open_at = number
             return
-        if not self.part:
-            self.part_at = number
+        if not self.open_lines:
+            self.open_at = number
         elif self.after_blank:
-            self.part.append("")
-        elif not self.indents and _LABEL.match(line) and _LABEL.match(self.part[0]):
+            self.open_lines.append("")
+        elif not self.indents and _LABEL.match(line) and _LABEL.match(self.open_lines[0]):
             # For example "**Do**: this", followed by "**Ask**: that" on the next line.
-            self.end_part()
-            self.part_at = number
-        self.part.append(line.rstrip())
+            self.end_text()
+            self.open_at = number
+        self.open_lines.append(line.rstrip())
 
     def leave_items(self, indent: int) -> bool:
         """End the items that cannot contain a line with this indent; return whether any ended."""
         if not self.indents or indent > self.indents[-1]:
             return False
-        self.end_part()
+        self.end_text()
         while self.indents and indent <= self.indents[-1]:
             self.indents.pop()
         return True

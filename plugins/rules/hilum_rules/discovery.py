@@ -133,7 +133,7 @@ class FoundFile(NamedTuple):
     origin: str = "project"
     folder: PurePosixPath = PurePosixPath(".")
     name: str = ""
-    base: Path | None = None
+    base: Path = Path()
 
 
 class WorkspacePaths(msgspec.Struct, frozen=True):
@@ -291,11 +291,11 @@ class RulesFinder:
             self._skip(root, "it is a link that points outside the project")
             return
         count = 0
-        for path, is_file in self._walk(root, 0):
+        for path in self._walk(root, 0):
             if path.relative_to(root).parts[0] in place.skipped:
                 continue
             if not path.name.endswith(place.names):
-                if is_file and path.suffix in (".md", ".mdc", ".txt"):
+                if path.suffix in (".md", ".mdc", ".txt") and os.path.isfile(path):
                     self._skip(path, f"here only {' and '.join(place.names)} files are")
                 continue
             count += 1
@@ -310,8 +310,8 @@ class RulesFinder:
             name = _rule_name(path.relative_to(root), place.names[0])
             yield found._replace(name=name)
 
-    def _walk(self, folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
-        """Yield the paths below a folder, and whether each is a file. Skip links to folders."""
+    def _walk(self, folder: Path, depth: int) -> Iterator[Path]:
+        """Yield the paths below a folder that are no folders. Skip links to folders."""
         self.watched.append(folder)
         try:
             with os.scandir(folder) as scanned:
@@ -331,7 +331,7 @@ class RulesFinder:
             elif os.path.isdir(path):  # `isdir` returns False if links form a loop
                 self._skip(path, "it is a link to a folder")
             else:
-                yield path, os.path.isfile(path)
+                yield path
 
     def describe(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
         """Return the description of a rules file.

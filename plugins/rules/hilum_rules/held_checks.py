@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 from hilum_checks import Check
-from hilum_checks.model import PARTS, Commands, Constraint, Effect, Paths, ReadFirst
+from hilum_checks.model import CONSTRAINTS, CheckPart, Commands, Effect, Paths, ReadFirst
 
 from hilum_rules.rule import Rule, RulesFile, RuleType
 
@@ -22,7 +22,6 @@ MAX_HELD = 20_000
 MAX_LOGGED = 200
 """Maximum number of checks in one event."""
 MAX_SENTENCE = 300
-Part = tuple[Effect, Constraint]
 
 # Logs of earlier versions have these names.
 _EARLIER_KINDS = {
@@ -64,11 +63,11 @@ class HeldChecks:
     def __init__(self) -> None:
         self.rules: tuple[Rule, ...] = ()
         self.is_full = False
-        self._known: dict[Part, Rule] = {}
-        self._gone: dict[Part, Rule] = {}
+        self._known: dict[CheckPart, Rule] = {}
+        self._gone: dict[CheckPart, Rule] = {}
         self._source: Sequence[RulesFile] | None = None
-        self._reported: set[Part] = set()
-        self._logged: set[Part] = set()
+        self._reported: set[CheckPart] = set()
+        self._logged: set[CheckPart] = set()
 
     def take(self, active: Sequence[RulesFile]) -> None:
         """Store the checks in force, and keep those in force that are in no file any more.
@@ -152,14 +151,14 @@ class HeldChecks:
         )
 
 
-def _take_new(rules: Mapping[Part, Rule], known: set[Part]) -> list[HeldCheck]:
+def _take_new(rules: Mapping[CheckPart, Rule], known: set[CheckPart]) -> list[HeldCheck]:
     """Return the checks that are not known yet, and add them to those known."""
     new = {part: rule for part, rule in rules.items() if part not in known}
     known.update(new)
     return [_to_data(rule, part) for part, rule in new.items()]
 
 
-def _mark_gone(rule: Rule, part: Part) -> Rule:
+def _mark_gone(rule: Rule, part: CheckPart) -> Rule:
     # Otherwise, nobody would understand why a rule is enforced that is in no file.
     place = (
         f"no longer in {rule.path}, but enforced until the session ends or the user enters"
@@ -168,18 +167,18 @@ def _mark_gone(rule: Rule, part: Part) -> Rule:
     return msgspec.structs.replace(rule, check=Check((part,)), path=place, line=0)
 
 
-def _to_data(rule: Rule, part: Part) -> HeldCheck:
+def _to_data(rule: Rule, part: CheckPart) -> HeldCheck:
     effect, constraint = part
     sentence = rule.sentence[:MAX_SENTENCE]
     fields = msgspec.to_builtins(constraint)
     return HeldCheck(rule.path, rule.line, sentence, effect, type(constraint).__name__, fields)
 
 
-def _read_part(held: HeldCheck) -> Part:
+def _read_part(held: HeldCheck) -> CheckPart:
     fields = held.constraint
     kind = _EARLIER_KINDS.get(held.kind, held.kind)
     if kind != "ReadFirst":
-        return held.effect, msgspec.convert(fields, PARTS[kind])
+        return held.effect, msgspec.convert(fields, CONSTRAINTS[kind])
     # msgspec cannot tell which of two classes is meant.
     before = fields["before"]
     needed = msgspec.convert(fields["needed"], Paths)
@@ -188,7 +187,7 @@ def _read_part(held: HeldCheck) -> Part:
     return held.effect, ReadFirst(needed, msgspec.convert(before, Paths))
 
 
-def _make_rule(held: HeldCheck, part: Part) -> Rule:
+def _make_rule(held: HeldCheck, part: CheckPart) -> Rule:
     return Rule(
         "",
         RuleType.HARD_CONSTRAINT,

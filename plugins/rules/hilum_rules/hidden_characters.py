@@ -42,8 +42,6 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
         The text, with the same number of lines; and for each line with hidden characters, its
         number, from 1, and their count.
     """
-    if text.isascii() and text.isprintable():
-        return text, []
     found: list[tuple[int, int]] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -52,8 +50,7 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
             continue
         # Hidden characters are shown, not removed, so that the model and the user see an attempt to
         # hide text.
-        revealed, count = _hidden_pattern().subn(_name_code_point, line)
-        lines[number - 1] = revealed
+        lines[number - 1], count = _hidden_pattern().subn(_name_code_point, line)
         if count:
             found.append((number, count))
     return "\n".join(lines), found

@@ -18,6 +18,7 @@ from hilum_rules.discovery import FoundFile, WorkspacePaths
 from hilum_rules.parsed_file import ParsedFile
 from hilum_rules.parsing import Draft, find_imports
 from hilum_rules.rule import Mode, Problem, problems_in
+from hilum_rules.source import Source
 
 MAX_DEPTH = 5
 MAX_IMPORTS = 200
@@ -49,7 +50,7 @@ class ImportResolver:
 
     Attributes:
         problems: The current file's imports that failed.
-        sources: The files imported by the current file, and their hashes.
+        sources: The files imported by the current file.
         skips_twins: Whether the current file imports texts that were read before.
 
     Args:
@@ -65,7 +66,7 @@ class ImportResolver:
         parse: Callable[[Path, str, Workspace], ParsedFile | str],
     ) -> None:
         self.problems: list[Problem] = []
-        self.sources: list[tuple[Path, str]] = []
+        self.sources: list[Source] = []
         self.skips_twins = False
         self._paths = paths
         self._allowed = allowed
@@ -75,21 +76,31 @@ class ImportResolver:
         self._names = 0
         self._is_always = True
 
-    def find_twin(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> str:
-        """Return the file whose rules already include a text, or remember the text.
+    def begin(self, parsed: ParsedFile, found: FoundFile) -> str:
+        """Begin with another file; return the file whose rules already include its text, if any.
 
         Args:
-            parsed: The parsed file that contains the text.
-            found: The text's file. The returned file governs the same folder or a parent folder.
-            is_always: Whether the file's rules are always active. Only then is a later file with
-                the same text skipped.
+            parsed: The file.
+            found: The location of the file.
+        """
+        self.problems = []
+        self.sources = []
+        self.skips_twins = False
+        self._is_always = parsed.front_matter.mode is Mode.ALWAYS
+        return self._find_twin(parsed, found)
+
+    def _find_twin(self, parsed: ParsedFile, found: FoundFile) -> str:
+        """Return the file whose rules already include a text, or remember the text.
+
+        The returned file governs the same folder or a parent folder.
         """
         keys = (parsed.source.real, parsed.text_hash)
         for key in keys:
             for earlier in self._read[key]:
                 if parsed.drafts and found.folder.is_relative_to(earlier.folder):
                     return earlier.shown
-        if is_always:
+        # A later file with the same text is skipped only if these rules are always active.
+        if self._is_always:
             for key in keys:
                 self._read[key].append(found)
         return ""
@@ -101,10 +112,6 @@ class ImportResolver:
             parsed: The file.
             found: The location of the file.
         """
-        self.problems = []
-        self.sources = []
-        self.skips_twins = False
-        self._is_always = parsed.front_matter.mode is Mode.ALWAYS
         return list(self._drafts(parsed, found, [_Step(parsed.source.real, found.shown, ())]))
 
     def _drafts(self, parsed: ParsedFile, found: FoundFile, chain: list[_Step]) -> Iterator[Draft]:
@@ -134,14 +141,14 @@ class ImportResolver:
         here = chain[-1]
         shown = self._paths.display(real)
         inner = found._replace(shown=shown, path=real)
-        twin = self.find_twin(parsed, inner, self._is_always)
+        twin = self._find_twin(parsed, inner)
         if twin:
             self.skips_twins = True
             reason = f"is not imported: it has the same text as {twin}, which was read before."
             # The usual `CLAUDE.md` contains only `@AGENTS.md`, which was read in its own right.
             self._report(here, draft, name, reason if twin != shown else "")
             return []
-        self.sources.append((real, parsed.source.digest))
+        self.sources.append(parsed.source)
         self.problems += problems_in(shown, parsed.problems)
         step = _Step(real, shown, (*here.titles, *draft.titles))
         return list(self._drafts(parsed, inner, [*chain, step]))
@@ -163,7 +170,7 @@ class ImportResolver:
         if fence is None or problem:
             # A word after `@` may also be the name of a user or a decorator.
             is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
-            raise _NotImportedError(*([problem] if is_path else []))
+            raise _NotImportedError(problem if is_path else "")
         if suffix and suffix not in _SUFFIXES:
             raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
         self._check_chain(real, chain)

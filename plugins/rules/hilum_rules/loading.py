@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from hilum_rules.importing import ImportResolver
 from hilum_rules.parsed_file import ParsedFile, parse_source
 from hilum_rules.parsing import Draft
 from hilum_rules.rule import (
-    Mode,
     Problem,
     Problems,
     Rule,
@@ -133,17 +132,28 @@ class Loader:
         self._parsed[key] = known.read_again(source)
         return False
 
-    def begin(self) -> None:
-        """Begin loading a set of files; other files are no longer watched."""
-        self.stamps = {}
+    # --- sets of files ----------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """Forget files that are not in the current set."""
+    def load_all(self, found: Sequence[FoundFile], texts: Iterable[str]) -> list[RulesFile]:
+        """Load files and texts from settings; other files are no longer watched.
+
+        Args:
+            found: The files.
+            texts: The texts.
+
+        Returns:
+            The files in order of precedence.
+        """
+        self.stamps = {}
+        # The user's rules come first, because later files win and a project's rules are more
+        # specific.
+        files = self.load(file for file in found if file.origin == "user")
+        files += self.load_texts(texts)
+        files += self.load(file for file in found if file.origin != "user")
         self._parsed = {
             key: parsed for key, parsed in self._parsed.items() if key[0] in self.stamps
         }
-
-    # --- sets of files ----------------------------------------------------------------------------
+        return files
 
     def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
         """Load files in order. Duplicate texts are loaded only once."""
@@ -170,8 +180,7 @@ class Loader:
         if isinstance(parsed, str):
             problem = Problem(found.shown, 0, f"Not read: {parsed}", fatal=True)
             return replace(empty, problems=(problem,))
-        is_always = parsed.front_matter.mode is Mode.ALWAYS
-        twin = resolver.find_twin(parsed, found, is_always)
+        twin = resolver.begin(parsed, found)
         if twin:
             message = f"It has the same text as {twin}, which was read before."
             problem = Problem(found.shown, 0, message)
@@ -183,7 +192,7 @@ class Loader:
     ) -> RulesFile:
         drafts = resolver.resolve(parsed, found)
         # The hash includes all imports, so a changed import also changes it.
-        hashes = [f"{path} {digest}" for path, digest in resolver.sources]
+        hashes = [f"{source.real} {source.digest}" for source in resolver.sources]
         source_hash = digest_text("\n".join([found.shown, parsed.source.digest, *hashes]))
         rules, rule_problems = self._make_rules(found, drafts)
         problems = problems_in(found.shown, parsed.problems) + rule_problems
@@ -197,7 +206,7 @@ class Loader:
             rules=rules,
             problems=_limit([*problems, *resolver.problems]),
             source_hash=source_hash,
-            sources=(found.path, *(path for path, _ in resolver.sources)),
+            sources=(found.path, *(source.real for source in resolver.sources)),
         )
 
     def _make_rules(

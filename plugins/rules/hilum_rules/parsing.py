@@ -199,7 +199,8 @@ class _DraftBuilder:
             self.add_draft(block)
             self.takes_code = True
 
-    def begin_section(self, block: Block) -> None:
+    def begin_section(self, block: Block, title: str = "") -> None:
+        """Begin the section below a heading or tag; the title is the block's text by default."""
         self.sections.append(block.line)
         self.leads = []
         self.takes_code = False
@@ -209,12 +210,9 @@ class _DraftBuilder:
             self.add_tag(block)
         else:
             self.end_headings(block.level)
-            self.add_heading(block)
-
-    def add_heading(self, block: Block) -> None:
-        _drop_levels(self.titles, block.level)
-        self.titles.append((block.level, " ".join(block.text.split())))
-        self.open_headings.append(block)
+            _drop_levels(self.titles, block.level)
+            self.titles.append((block.level, title or " ".join(block.text.split())))
+            self.open_headings.append(block)
 
     def add_tag(self, block: Block) -> None:
         name = block.text.replace("_", " ").replace("-", " ")
@@ -270,12 +268,8 @@ class _DraftBuilder:
     def introduces_as_text(self, block: Block, following: Block) -> bool:
         title = _bold_title(block.text)
         if title and following.kind in ("item", "row", "text", "code"):
-            self.sections.append(block.line)
-            self.end_headings(BOLD_LEVEL)
-            self.add_heading(Block("heading", block.line, title, BOLD_LEVEL))
             # If nothing follows the bold title, the whole line becomes a rule, not only the title.
-            self.open_headings[-1] = block._replace(level=BOLD_LEVEL)
-            self.takes_code = False
+            self.begin_section(block._replace(level=BOLD_LEVEL), title)
             return True
         # The head of a table is a line with its cells.
         is_table = following.kind == "line" and "|" in following.text

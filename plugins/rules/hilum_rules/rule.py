@@ -156,7 +156,7 @@ class RulesFile(msgspec.Struct, frozen=True):
         problems: The parts of files that hilum might not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files that were read: the file itself and its imports.
-        base: The folder to which the file's globs are relative.
+        base: The folder to which the file's globs are relative; ``Path()`` if it has none.
         is_excluded: Whether a rule keeps the file out of the prompt. Its checks are enforced, and
             ``rules`` contains only the rules that have one.
     """
@@ -174,7 +174,7 @@ class RulesFile(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     source_hash: str = ""
     sources: tuple[Path, ...] = ()
-    base: Path | None = None
+    base: Path = Path()
     is_excluded: bool = False
 
 

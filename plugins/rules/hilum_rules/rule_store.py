@@ -6,9 +6,9 @@ import glob
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -92,7 +92,7 @@ class RuleStore:
         # The rules that keep files out of the prompt, with the origins of their files.
         self._exclusions: list[tuple[str, Rule]] | None = None
         # Nested folders, and whether they contain rules.
-        self._nested: dict[PurePosixPath, bool] = {}
+        self._nested: dict[Path, bool] = {}
         self._in_play: set[str] = set()
         self._touched: dict[str, None] = {}
         self._stamps: dict[Path, Stamp | None] = {}
@@ -144,20 +144,11 @@ class RuleStore:
         if now == before:
             return True
         # Each edit changes its folder, and most folders neither have rules nor get some.
-        if now is None or before is None or not self._is_without_rules(path):
-            return False
-        if may_have_rules(path):
+        is_without_rules = self._nested.get(path) is False
+        if now is None or before is None or not is_without_rules or may_have_rules(path):
             return False
         self._stamps[path] = now
         return True
-
-    def _is_without_rules(self, folder: Path) -> bool:
-        """Return whether a folder is below the workspace and had no rules when it was examined."""
-        workspace = self.paths.workspace
-        if not folder.is_relative_to(workspace):
-            return False
-        inner = PurePosixPath(folder.relative_to(workspace).as_posix())
-        return self._nested.get(inner) is False
 
     def _load(self) -> None:
         finder = RulesFinder(self.paths)
@@ -177,7 +168,7 @@ class RuleStore:
         snapshot = Snapshot(
             files=tuple(files), problems=tuple(dict.fromkeys(problems)), numbers=numbers
         )
-        self._put_into_play(snapshot.files, self._touched)
+        self._in_play |= self._find_used(snapshot.files, self._touched)
         # The snapshot is replaced in one step, because another thread may use it to judge a call.
         self.snapshot = self._with_bundle(snapshot)
 
@@ -187,7 +178,8 @@ class RuleStore:
         # Without any rules, the loader and its modules are not imported.
         if not (found or self.settings.text or self.snapshot.files or has_locks):
             return [], []
-        files = self._read(found)
+        files = self.loader.load_all(found, self.settings.text)
+        self._stamps |= self.loader.stamps
         problems: list[Problem] = []
         if has_locks:
             from hilum_rules.signed_rules import Locks, sign_rules
@@ -196,27 +188,16 @@ class RuleStore:
         files, excluded = self._exclude(files)
         return files, problems + excluded
 
-    def _read(self, found: list[FoundFile]) -> list[RulesFile]:
-        self.loader.begin()
-        # The user's rules come first, because later files win and a project's rules are more
-        # specific.
-        files = self.loader.load(file for file in found if file.origin == "user")
-        files += self.loader.load_texts(self.settings.text)
-        files += self.loader.load(file for file in found if file.origin != "user")
-        self.loader.end()
-        self._stamps |= self.loader.stamps
-        return files
-
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)
         yield from self._find_listed(finder)
         for folder in folders_between(self.paths.top, self.paths.workspace):
             yield from finder.find_folder_files(folder)
-        for inner in sorted(self._nested, key=lambda folder: folder.parts):
-            yield from self._search_nested(finder, inner)
+        for folder in sorted(self._nested):
+            yield from self._search_nested(finder, folder)
 
-    def _search_nested(self, finder: RulesFinder, folder: PurePosixPath) -> list[FoundFile]:
-        found = list(finder.find_folder_files(self.paths.workspace / folder))
+    def _search_nested(self, finder: RulesFinder, folder: Path) -> list[FoundFile]:
+        found = list(finder.find_folder_files(folder))
         self._nested[folder] = bool(found)
         return found
 
@@ -287,18 +268,17 @@ class RuleStore:
 
         Files that would override them are included.
         """
+        sources = list(filter(os.path.lexists, self.paths.locks))
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            for path in file.sources:
-                yield Path(os.path.realpath(path))
+            sources += file.sources
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in self.paths.locks:
-            if os.path.lexists(path):
-                yield Path(os.path.realpath(path))
+        for path in sources:
+            yield Path(os.path.realpath(path))
 
     # --- what is in play --------------------------------------------------------------------------
 
@@ -314,8 +294,8 @@ class RuleStore:
         before = self.snapshot.bundle.source_hash
         if self._add_folders(paths):
             self._load()
-        elif self._put_into_play(self.snapshot.files, new):
-            self.snapshot = self._with_bundle(self.snapshot)
+        else:
+            self._put_into_play(self._find_used(self.snapshot.files, new))
         return self.snapshot.bundle.source_hash != before
 
     def touch_known(self, paths: Iterable[str]) -> bool:
@@ -350,36 +330,39 @@ class RuleStore:
         without_rules = [folder for folder, found in self._nested.items() if not found]
         for folder in without_rules[: max(len(without_rules) - MAX_FOLDERS, 0)]:
             del self._nested[folder]
-            del self._stamps[self.paths.workspace / folder]
+            del self._stamps[folder]
         return has_rules
 
-    def _new_folders(self, path: str) -> Iterator[PurePosixPath]:
+    def _new_folders(self, path: str) -> Iterator[Path]:
         """Yield the folders from the workspace to a path that were not examined before."""
         inner = PurePosixPath(path)
         for folder in (*reversed(inner.parents), inner):
-            if not folder.parts or folder.parts[0] == ".git" or folder in self._nested:
+            if not folder.parts or folder.parts[0] == ".git":
                 continue
             full = self.paths.workspace / folder
-            if os.path.isdir(full) and not os.path.islink(full):
-                yield folder
+            if full not in self._nested and os.path.isdir(full) and not os.path.islink(full):
+                yield full
 
-    def _put_into_play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
-        """Activate files that are used or whose globs match; return whether any were activated."""
-        waiting = self._list_waiting(files)
-        before = len(self._in_play)
-        for path in paths:
-            for file in waiting:
-                if path == file.path or self._matches(file, path):
-                    self._in_play.add(file.path)
-        return len(self._in_play) > before
+    def _find_used(self, files: Iterable[RulesFile], paths: Collection[str]) -> set[str]:
+        """Return the waiting files that are used or whose globs match."""
+        return {
+            file.path
+            for file in self._list_waiting(files)
+            if any(path == file.path or self._matches(file, path) for path in paths)
+        }
+
+    def _put_into_play(self, paths: set[str]) -> None:
+        """Activate files."""
+        if paths:
+            self._in_play |= paths
+            self.snapshot = self._with_bundle(self.snapshot)
 
     def _list_waiting(self, files: Iterable[RulesFile]) -> list[RulesFile]:
         """Return the files that become active when they are used."""
-        return [
-            file
-            for file in files
-            if file.mode is not Mode.ALWAYS and file.path not in self._in_play
-        ]
+        return list(filterfalse(self._is_active, files))
+
+    def _is_active(self, file: RulesFile) -> bool:
+        return file.mode is Mode.ALWAYS or file.path in self._in_play
 
     def name(self, text: str) -> bool:
         """Activate files that a text names as ``@name``; return whether any were activated."""
@@ -387,16 +370,12 @@ class RuleStore:
         names = {word.rstrip(".,:;!?)") for word in words}
         waiting = self._list_waiting(self.snapshot.files)
         named = {file.path for file in waiting if names & _names(file)}
-        if named:
-            self._in_play |= named
-            self.snapshot = self._with_bundle(self.snapshot)
+        self._put_into_play(named)
         return bool(named)
 
     def _matches(self, file: RulesFile, path: str) -> bool:
-        if not file.globs or file.base is None:
-            return False
         full = self.paths.workspace / path
-        if not full.is_relative_to(file.base):
+        if not file.globs or not full.is_relative_to(file.base):
             return False
         from hilum_rules.front_matter import gitignore_patterns
 
@@ -405,11 +384,7 @@ class RuleStore:
 
     def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with its active files and their rules filled in."""
-        active = tuple(
-            file
-            for file in snapshot.files
-            if file.mode is Mode.ALWAYS or file.path in self._in_play
-        )
+        active = tuple(filter(self._is_active, snapshot.files))
         hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
         rules = tuple(rule for file in active for rule in file.rules)
         bundle = Bundle(rules, digest_text(hashes))

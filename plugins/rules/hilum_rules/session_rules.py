@@ -79,17 +79,16 @@ class Rules:
     Args:
         session: The session.
         store: The session's loaded rules.
-        limit: Maximum size, in bytes, of the rules shown to the model.
-        reminds: Whether to remind the model after each round.
     """
 
-    def __init__(self, session: Session, store: RuleStore, limit: int, reminds: bool) -> None:
+    def __init__(self, session: Session, store: RuleStore) -> None:
         self.session = session
         self._store = store
-        self._limit = limit
-        self._reminds = reminds
+        self._settings = store.settings
         self._reported = store.snapshot
-        self._layers: tuple[Snapshot | None, list[Layer]] = (None, [])
+        # The prompt layers, and the rules from which they were made.
+        self._layers: list[Layer] = []
+        self._shown: Snapshot | None = None
         self._lock = trio.Lock()
         self._restored: set[str] = set()
         self._protects = False
@@ -328,14 +327,15 @@ class Rules:
             "rules.policy_check", reloaded=reloaded, source_hash=snapshot.bundle.source_hash
         )
         # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
-        if self._layers[0] is not snapshot:
-            self._layers = (snapshot, build_layers(snapshot, self._limit))
-        return self._layers[1] or None
+        if self._shown is not snapshot:
+            self._layers = build_layers(snapshot, self._settings.prompt_limit)
+            self._shown = snapshot
+        return self._layers or None
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of the rules, if any, always in the same words."""
-        return REMINDER if self._reminds and self.bundle.rules else None
+        return REMINDER if self._settings.remind and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
 
@@ -363,23 +363,25 @@ class Rules:
         self._store.touch(inside)
         self._hold()
         verdicts: list[Verdict | None] = []
-        if self._enforced():
-            verdicts.append(self._judge_by_checks(agent, call, tool))
-        if tool.risk == "read":
-            verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
-        else:
-            verdicts += map(ask, self._explain_changes_of_rules(agent, call, tool))
+        with self._as_seen_by_commands():
+            rules = self._enforced()
+            if rules:
+                verdicts.append(self._judge_by_checks(rules, agent, call, tool))
+            if tool.risk == "read":
+                verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
+            else:
+                verdicts += map(ask, self._explain_changes_of_rules(rules, agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
         return max(filter(None, verdicts), key=lambda verdict: verdict.rank, default=None)
 
-    def _judge_by_checks(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        rules = self._enforced()
+    def _judge_by_checks(
+        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
+    ) -> Verdict | None:
         history = None
         if hilum_checks.needs_history(rules):
             history = self._open_history()
             self._add_changes(history, trio.from_thread.run_sync(self._take_events))
-        with self._as_seen_by_commands():
-            return hilum_checks.judge_call(rules, agent, call, tool, history)
+        return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
@@ -389,10 +391,12 @@ class Rules:
         root = str(self.session.workspace.root)
         return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
 
-    def _explain_changes_of_rules(self, agent: Agent, call: ToolCall, tool: Tool) -> Iterator[str]:
+    def _explain_changes_of_rules(
+        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
+    ) -> Iterator[str]:
         """Yield why the user is asked about a call that may change the rules."""
         # An agent must not rewrite or replace the rules that restrict it.
-        paths = self._relative(self._store.enforced_sources()) if self._enforced() else []
+        paths = self._relative(self._store.enforced_sources()) if rules else []
         rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
         if rewrite:
             yield f"The agent wants to change rules that are enforced: {rewrite}."

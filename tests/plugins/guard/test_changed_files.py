@@ -66,6 +66,8 @@ def test_commits_are_compared_as_git_compares_them(packed: bool, top: Path) -> N
         ("HEAD^2", "HEAD"),
         ("HEAD~2", "@"),
         ("HEAD", "HEAD^2~1"),
+        ("main", "HEAD~1"),
+        ("main~2", "main^2"),
         ("@~1", ""),
     ]
     for old, new in pairs:
@@ -75,10 +77,15 @@ def test_commits_are_compared_as_git_compares_them(packed: bool, top: Path) -> N
     for old, new in (
         ("HEAD~3", "HEAD"),
         ("HEAD^3", "HEAD"),
-        ("main", "HEAD"),
+        ("absent", "HEAD"),
+        ("config", "HEAD"),
+        ("main@{0}", "HEAD"),
         ("HEAD", "HEAD@{1}"),
     ):
         assert list_between(top, old, new) is None
+    # Git would take the tag for the branch.
+    git(top, "tag", "main", "HEAD~1")
+    assert list_between(top, "main", "HEAD") is None
 
 
 @pytest.mark.parametrize("seed", range(2))

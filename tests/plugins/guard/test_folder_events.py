@@ -14,6 +14,9 @@ from hilum_guard.watching.folder_events import FolderEvents
 from hilum_guard.watching.folder_scan import FolderScan
 from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
+# Before the fixture below changes it.
+MIN_FOLDERS = folder_events.MIN_FOLDERS
+
 pytestmark = pytest.mark.skipif(
     find_file_system("/tmp") not in LOCAL_FILE_SYSTEMS,
     reason="inotify does not report all changes here",
@@ -196,6 +199,23 @@ def test_mounts_other_file_systems_and_limits(
         assert is_scanned(scan)
     for _ in range(4):
         assert is_scanned(scan)
+
+
+@pytest.mark.parametrize(("count", "is_watched"), [(10, False), (100, True)])
+def test_projects_of_ordinary_size_are_watched(
+    root: Path, monkeypatch: pytest.MonkeyPatch, count: int, is_watched: bool
+) -> None:
+    """A project of 2,000 files has about a hundred folders; in small ones, a scan is as fast."""
+    monkeypatch.setattr(folder_events, "MIN_FOLDERS", MIN_FOLDERS)
+    for number in range(count):
+        (root / f"more/{number}").mkdir(parents=True)
+    events = FolderEvents([str(root)])
+    scan = FolderScan([str(root)], events)
+    for _ in range(3):
+        scan.refresh(everywhere=False)
+    assert events.confirm() is is_watched
+    assert is_scanned(scan) is not is_watched
+    events.close()
 
 
 @pytest.mark.parametrize("uses_events", [True, False])

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 import trio
@@ -71,6 +72,59 @@ async def test_turns_are_taken_in_order() -> None:
     # One thread for all of them.
     assert len({thread for _, thread in said}) == 1
     assert await turns.run(lambda: 5) == 5
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_results_of_short_functions_come_together(
+    monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    """The event loop does not work while they run, unless they take too long."""
+    monkeypatch.setattr(thread_turns, "MAX_HELD", WAIT if is_held else 0.0)
+    turns = ThreadTurns()
+    held = Held()
+    known = threading.Event()
+
+    async def ask() -> None:
+        assert await turns.run(lambda: 5) == 5
+        known.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(turns.run, held)
+        await wait_for(held.begun)
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        held.may_end.set()
+        # Without the wait, the event loop might only be late.
+        assert await turns.run(partial(known.wait, 0.2 if is_held else WAIT)) is not is_held
+    assert known.is_set()
+
+
+async def test_a_result_is_not_held_back_by_a_function_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_turns, "MAX_HELD", WAIT)
+    monkeypatch.setattr(thread_turns, "MAX_WAIT", 0.5)
+    turns = ThreadTurns()
+    first, hanging = Held(), Held()
+    results: list[str] = []
+    known = trio.Event()
+
+    async def ask() -> None:
+        results.append(await turns.run(first))
+        known.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await wait_for(first.begun)
+        nursery.start_soon(turns.run, hanging)
+        await wait_all_tasks_blocked()
+        first.may_end.set()
+        await wait_for(hanging.begun)
+        with trio.fail_after(WAIT / 2):
+            await known.wait()
+        assert results == ["result"]
+        assert not hanging.has_ended
+        hanging.may_end.set()
 
 
 async def test_no_turn_is_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

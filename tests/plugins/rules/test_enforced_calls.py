@@ -497,6 +497,7 @@ def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> No
 FOUND = {
     "ok": [
         "find . -name '*.pyc' -delete", "find . -name '*.pyc' -exec rm -f {} +", "find . -name '*.pyc' | xargs rm",
+        "find . -name '*.tf' | grep -v infra | xargs rm",
         "find . -name '*.o' -print0 | xargs -0 rm -f", "find build -delete", "find . -type d -empty -delete",
         r"find . \( -name '*.pyc' -o -name '*.pyo' \) -delete", "find . -name '*.md' -exec cp {} {}.bak \\;",
         "find . -type f -not -path './infra/*' -not -path './.*' -exec sed -i s/a/b/ {} +",
@@ -516,7 +517,7 @@ FOUND = {
     ],
     "ask": [
         "find . -size +1M -delete", "find . -regex '.*f' -delete", "find -L . -name '*.pyc' -delete", "find $X -delete",
-        "find . -name '*.tf' | grep -v infra | xargs rm", "find . -execdir rm main.tf \\;", r"find . -name 'main\.tf' -delete",
+        "find . -name '*.tf' | grep -v mod | xargs rm", "find . -execdir rm main.tf \\;", r"find . -name 'main\.tf' -delete",
         "find . -name '*.md' -exec sh -c 'rm $1' _ {} \\;", "git checkout x && find . -name '*.pyc' -delete",
         "find . -name '*.tf' | while read f; do rm $f; done",
     ],

@@ -140,7 +140,7 @@ def test_what_keeps_a_rule_is_allowed(sentence: str, command: str, root: Path) -
         (SECRET, "tar czf /tmp/s.tgz --exclude -T deploy/secrets.yaml"),
         (SECRET, "rsync -a --exclude src deploy/secrets.yaml /tmp/copy/"),
         (SECRET, "rsync -a --exclude-from=deploy/secrets.yaml ./ /tmp/copy/"),
-        (SECRET, "zip a.zip -x b deploy/secrets.yaml"),
+        (SECRET, "zip a.zip -x b @ deploy/secrets.yaml"),
         (SECRET, "git diff main -- . ':!src'"),
         (SECRET, "git diff main -- . ':!secrets.yaml'"),
         (SECRET, "git log -p -S ':!deploy/secrets.yaml'"),

@@ -97,8 +97,12 @@ def test_a_list_includes_deeper_files(command: str, root: Path) -> None:
 
 
 def test_both_ends_of_an_unknown_name_count(root: Path) -> None:
-    line = "deny create, change, delete *.tfstate"
+    line = "deny write *.tfstate"
     assert judged("sed -i s/a/b/ $(git ls-files 'tests/*.py')", root, line) == ""
+    assert judged("cp pnpm-lock.yaml tests/$name.tfstate", root, line) != ""
+    assert judged("cp pnpm-lock.yaml tests/$name", root, line) != ""
+    assert judged("sed -i s/a/b/ tests/$name", root, line) == ""
+    (root / "tests/a.tfstate").write_text("")
     assert judged("sed -i s/a/b/ tests/$name.tfstate", root, line) != ""
     assert judged("sed -i s/a/b/ tests/$name", root, line) != ""
     assert judged("touch tests/a$name.tfstate", root, "deny create ab*.tfstate") != ""

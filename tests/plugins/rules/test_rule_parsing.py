@@ -107,6 +107,14 @@ def test_lists_in_lists_are_introduced_by_what_is_above() -> None:
     ]
 
 
+def test_a_list_introduces_no_code_below_a_later_heading() -> None:
+    found, _ = parse_drafts("- Always:\n  - lint\n\n# Build\n\n```\nmake\n```\n")
+    assert [(draft.lead, draft.content) for draft in found] == [
+        ("Always:", "lint"),
+        ("", "```\nmake\n```"),
+    ]
+
+
 def test_a_short_line_before_a_list_makes_its_rules_hard(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Never:\n\n- push\n\nUsually:\n\n- test\n")
     assert [rule.type for rule in load_rules(tmp_path / "AGENTS.md").rules] == [HARD, SOFT]

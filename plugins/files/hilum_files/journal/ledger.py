@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
-from html import unescape
 
 import msgspec
 from hilum import Text, UsageError, UserMessage, errors, events
@@ -433,4 +432,11 @@ def _whole_files(message: UserMessage) -> Iterator[str]:
             first_line, _, _ = part.text.partition("\n")
             _, _, rest = first_line.partition(' path="')
             path, _, _ = rest.partition('"')
-            yield unescape(path)
+            yield _unescape(path)
+
+
+def _unescape(path: str) -> str:
+    """Return a path as it was before the kernel escaped it in a tag."""
+    from html import unescape  # the import takes 1 ms, which the first request need not wait for
+
+    return unescape(path)

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hilum.shared_reads import read_once
+
+from hilum_guard.command_paths import find_temporary
 from hilum_guard.commands.verdicts import CommandVerdict
 
 
@@ -27,4 +30,6 @@ def judge_command(
     # Loading the grammar takes about 30 ms, which a session without commands saves.
     from hilum_guard.commands.bash_judge import judge
 
-    return judge(text, workspace, folder, extra_roots)
+    # Several gates judge the same command line, which may load hundreds of files.
+    key = ("judge_command", text, workspace, folder, tuple(extra_roots), find_temporary())
+    return read_once(key, lambda: judge(text, workspace, folder, extra_roots))

@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands import git_aliases
-from hilum_guard.commands.listing_commands import find_equivalent
+from hilum_guard.commands.listing_commands import (
+    find_equivalent,
+    keeps_paths,
+    leave_out,
+    lists_changed,
+)
 from hilum_guard.commands.path_checks import matches_any_name
 from hilum_guard.commands.shell_commands import FindAction, ShellState
-from hilum_guard.commands.shell_words import UNKNOWN, Word
+from hilum_guard.commands.shell_words import CHANGED, UNKNOWN, Word
 from hilum_guard.programs.program_names import (
     find_first_operand,
     find_later_starts,
@@ -42,6 +47,7 @@ _COMMAND_ACTIONS = FOLDER_ACTIONS | {"-exec", "-ok"}
 _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 # Programs that print some of their input lines unchanged.
 _FILTERS = frozenset("grep egrep fgrep sort uniq head tail".split())
+_INVERTING = frozenset(("-v", "-vE", "-Ev"))
 # Programs whose output is predicted only if it consists of all their input lines.
 _COPYING = frozenset(("cat", "tee"))
 _XARGS_VALUED = "IEdaLnPs"
@@ -55,7 +61,7 @@ _GIT_TEXT_OPTION = re.compile(r"-x|--exec|--extcmd|--upload-pack|--receive-pack|
 # Sub-commands whose `-u` means `--upload-pack`; that of `git branch` and `git push` names no program.
 _UPLOADING = frozenset(("clone", "ls-remote"))
 _GIT_ATTACHED_TEXT = re.compile(
-    r"(?:--exec|--extcmd|--upload-pack|--receive-pack|--open-files-in-pager|--[a-z]+-filter"
+    r"(?:--exec|--extcmd|--upload-pack|--receive-pack|--open-files-in-pager|--(?!diff-)[a-z]+-filter"
     r"|--ext-diff|--config-env)=(.*)",
     re.DOTALL,
 )
@@ -95,9 +101,12 @@ def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
     words = command.words
     at = find_first_operand(words, _XARGS_VALUED)
     arguments = _split_input(reader, command)
-    if reader.state.listed is not None and command.stdin is None:
+    listed = reader.state.listed
+    if listed is not None and command.stdin is None and lists_changed(listed.words):
+        arguments = [Word(CHANGED, plain=False)]
+    elif listed is not None and command.stdin is None:
         arguments = [attrs.evolve(_UNKNOWN_WORD, placeholder="{}")]
-        reader.state.finder = reader.state.listed
+        reader.state.finder = listed
     # An unknown option of `xargs` may take a value, so the command may begin one word later.
     with reader.implying():
         for later in find_later_starts(words, _XARGS_VALUED, at):
@@ -306,8 +315,14 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
         return FindAction(equivalent, at=-1)
     if before is not None and name in _COPYING:
         return before
-    if before is None or name not in _FILTERS:
+    if before is None:
         return None
+    if keeps_paths(name, before.words):
+        return before
+    if name not in _FILTERS:
+        return None
+    if name == "grep" and len(command.arguments) == 2 and command.arguments[0] in _INVERTING:
+        return FindAction(leave_out(before.words, command.arguments[1]), at=-1)
     # `grep -o`, `-n` and `-c` print something other than the lines.
     if any(re.match(r"-\w*[onc]|--", value) for value in command.arguments):
         return None

@@ -1,7 +1,8 @@
 """Express commands that print the paths of files below known folders as a `find`.
 
 `grep -rl TEXT FOLDER`, `rg -l TEXT FOLDER`, `git ls-files 'FOLDER/*.py'` and `git grep -l` print a
-part of what `find FOLDER -type f` prints.
+part of what `find FOLDER -type f` prints. Two tests that only this module writes describe the part:
+`-containing TEXT`, and `-changed` for the files that Git lists as changed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hilum_guard.commands.shell_words import UNKNOWN, Word
+from hilum_guard.commands.shell_words import CHANGED, UNKNOWN, Word
 from hilum_guard.programs.program_names import get_program_name
 
 if TYPE_CHECKING:
@@ -26,6 +27,20 @@ _SEARCH_FLAGS = re.compile(
 _LISTS = re.compile(r"-\w*l\w*|--files-with-matches")
 _SEARCHES = frozenset("grep egrep fgrep rg git".split())
 _LS_FLAGS = frozenset("-z -c --cached -m --modified -o --others --exclude-standard".split())
+# Options of `git diff` that change neither the form of the paths nor list other files.
+_DIFF_FLAGS = re.compile(
+    r"--name-only|--cached|--staged|--no-renames|--no-ext-diff|--relative|--merge-base|-z|-M|-w"
+    r"|--diff-filter=\w+|--no-color|--ignore-submodules(?:=\w+)?"
+)
+_STATUS_FLAGS = re.compile(
+    r"-s|--short|--porcelain(?:=v1)?|-u(?:no|all|normal)?|--untracked-files=\w+"
+)
+_CHANGED_TEST = "-changed"
+_CONTAINING_TEST = "-containing"
+# A text that means itself in regular expressions.
+_PLAIN_TEXT = re.compile(r"[\w ,:;@#%=~/<>!&'\"-]+")
+# Programs that print a part of each line of `git status --short`: the path.
+_CUTTERS = frozenset("awk gawk mawk cut sed".split())
 
 
 def find_equivalent(command: ParsedCommand) -> tuple[Word, ...] | None:
@@ -43,8 +58,53 @@ def find_equivalent(command: ParsedCommand) -> tuple[Word, ...] | None:
         verb, *rest = values or [""]
         if verb == "ls-files":
             return _read_tracked(rest)
+        if verb in ("diff", "status"):
+            return _read_changed(verb, rest)
         return _read_search("git", rest) if verb == "grep" else None
     return _read_search(name, values) if name in _SEARCHES else None
+
+
+def lists_changed(finder: Sequence[Word]) -> bool:
+    """Return whether a `find` stands for a list of the files that Git lists as changed."""
+    return finder[-1].value == _CHANGED_TEST
+
+
+def keeps_paths(name: str, before: Sequence[Word]) -> bool:
+    """Return whether a program in a pipeline prints the paths of a list of changed files."""
+    return name in _CUTTERS and lists_changed(before)
+
+
+def _read_changed(verb: str, values: list[str]) -> tuple[Word, ...] | None:
+    """Read the words after `git diff` or `git status`."""
+    end = values.index("--") if "--" in values else len(values)
+    options = [value for value in values[:end] if value.startswith("-")]
+    flags = _DIFF_FLAGS if verb == "diff" else _STATUS_FLAGS
+    is_list = (
+        "--name-only" in options
+        if verb == "diff"
+        else any(
+            option in ("-s", "--short") or option.startswith("--porcelain") for option in options
+        )
+    )
+    if not is_list or not all(map(flags.fullmatch, options)):
+        return None
+    return tuple(map(Word, ("find", ".", "-type", "f", _CHANGED_TEST)))
+
+
+def leave_out(finder: tuple[Word, ...], text: str) -> tuple[Word, ...]:
+    """Return a `find` without the paths that contain a text: `… | grep -v TEXT`.
+
+    Args:
+        finder: The words of the `find`.
+        text: The text; `^` in front of it means the beginning of the path.
+    """
+    tests: list[str] = []
+    for part in re.split(r"\\?\|", text):
+        # A path need not begin with `./`, so that `/gen` does not mean the one at the top.
+        if lists_changed(finder) or not re.fullmatch(r"\w(?:[\w/-]|\\\.)*", part):
+            return finder
+        tests += ["!", "-path", f"*{part.replace(chr(92), '')}*"]
+    return (*finder, *map(Word, tests))
 
 
 def _read_tracked(values: list[str]) -> tuple[Word, ...] | None:
@@ -54,6 +114,8 @@ def _read_tracked(values: list[str]) -> tuple[Word, ...] | None:
     paths = [value for value in values[:end] if not value.startswith("-")] + values[end + 1 :]
     if not _LS_FLAGS.issuperset(options) or any(path.startswith(":") for path in paths):
         return None
+    if not {"-m", "--modified"}.isdisjoint(options) and {"-o", "--others"}.isdisjoint(options):
+        return tuple(map(Word, ("find", ".", "-type", "f", _CHANGED_TEST)))
     return _make_find(paths)
 
 
@@ -61,6 +123,7 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
     """Read the words after `grep`, `rg` or `git grep`."""
     operands: list[str] = []
     names: list[str] = []
+    texts: list[str] = []
     # `rg --files` searches for no text.
     has_text = name == "rg" and "--files" in values
     lists = has_text
@@ -75,7 +138,7 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
             names.append(included[1])
         elif value == "-e" and waiting:
             has_text = True
-            waiting.pop(0)
+            texts.append(waiting.pop(0))
         elif value in ("-g", "--glob") and name == "rg" and waiting:
             names.append(waiting.pop(0))
         elif value in ("-t", "--type") and name == "rg" and waiting:
@@ -89,6 +152,8 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
         else:
             operands.append(value)
     paths = operands if has_text else operands[1:]
+    if not has_text:
+        texts += operands[:1]
     if not lists or any(re.search(r"[/!]", each) for each in names):
         return None
     is_git = name == "git"
@@ -96,7 +161,10 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
         return None
     if not is_git and any(map(_MAGIC.search, paths)):
         return None
-    return _make_find(paths, names)
+    finder = _make_find(paths, names)
+    if len(texts) == 1 and _PLAIN_TEXT.fullmatch(texts[0]) and name != "git":
+        finder = (*finder, Word(_CONTAINING_TEST), Word(texts[0]))
+    return finder
 
 
 def _make_find(paths: list[str], names: Sequence[str] = ()) -> tuple[Word, ...]:
@@ -120,6 +188,8 @@ _SIMPLE_TESTS = frozenset("-type f -print -print0".split())
 
 def list_below(finder: Sequence[Word]) -> list[str] | None:
     """Return paths, known in part, for the files that a `find` prints; None if there are others."""
+    if lists_changed(finder):
+        return [CHANGED]
     values = [word.value for word in finder[1:]]
     begin = next((at for at, value in enumerate(values) if value[:1] in "-!("), len(values))
     starts, tests = values[:begin], values[begin:]
@@ -129,6 +199,7 @@ def list_below(finder: Sequence[Word]) -> list[str] | None:
         found = re.fullmatch(r"\*(\.\w+)", tests[at + 1])
         suffix = found[1] if found else ""
         tests = [*tests[:at], *tests[at + 2 :]]
+    tests = _drop_narrowing(tests)
     is_plain = _SIMPLE_TESTS.issuperset(tests) and all(word.known for word in finder)
     if not is_plain or any(word.glob for word in finder) or not starts:
         return None
@@ -137,3 +208,18 @@ def list_below(finder: Sequence[Word]) -> list[str] | None:
     if any(folder == "." or _MAGIC.search(folder) or " " in folder for folder in folders):
         return None
     return [f"{folder}/{UNKNOWN}{suffix}" for folder in folders]
+
+
+def _drop_narrowing(tests: list[str]) -> list[str]:
+    """Return tests without those that only leave something out: `! -path P`, `-containing TEXT`."""
+    kept = []
+    at = 0
+    while at < len(tests):
+        if tests[at : at + 2] == ["!", "-path"]:
+            at += 3
+        elif tests[at] == _CONTAINING_TEST:
+            at += 2
+        else:
+            kept.append(tests[at])
+            at += 1
+    return kept

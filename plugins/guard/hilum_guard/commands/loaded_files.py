@@ -15,7 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from hilum_guard.command_paths import locate
+from hilum.shared_reads import read_once
+
+from hilum_guard.command_paths import find_temporary, locate, read_status
 from hilum_guard.commands.module_finder import (
     MAX_OWN_BYTES,
     FoundFiles,
@@ -92,29 +94,58 @@ def find_loaded(
         stdin: Its standard input, if known.
         fed: The files that are redirected to its standard input.
     """
-    is_python = _PYTHON.fullmatch(name) is not None
     is_tester = name in _PYTESTS or name == "unittest"
     is_loader = name in _LOADERS or name in _INSTALLERS
-    if not (is_python or is_tester or is_loader or name in _NODE):
+    if not (_PYTHON.fullmatch(name) or is_tester or is_loader or name in _NODE):
         return Loaded()
-    paths: dict[str, None] = {}
-    unread: dict[str, None] = {}
-    for cwd in cwds:
-        if cwd is None:
-            continue
-        search = _Search(cwd, workspace, environment)
-        if name in _NODE:
-            search.read_node(name, words[1:], stdin)
-        elif is_python:
-            search.read_python(words[1:], stdin, fed)
-        elif name in _INSTALLERS:
-            search.read_installer(name, words[1:])
-        else:
-            search.read_tester(name, words[1:])
-        search.close()
-        paths.update(dict.fromkeys(search.new))
-        unread.update(dict.fromkeys(search.unread))
-    return Loaded(tuple(paths), tuple(unread))
+    folders = tuple(dict.fromkeys(cwd for cwd in cwds if cwd is not None))
+    variables = tuple(environment.items())
+    key = (
+        "find_loaded",
+        name,
+        tuple(words),
+        folders,
+        variables,
+        workspace,
+        stdin,
+        tuple(fed),
+        find_temporary(),
+    )
+
+    def search() -> Loaded:
+        found = [
+            _search(name, words, cwd, environment, workspace, stdin=stdin, fed=fed)
+            for cwd in folders
+        ]
+        paths = dict.fromkeys(path for each in found for path in each.paths)
+        unread = dict.fromkeys(path for each in found for path in each.unread)
+        return Loaded(tuple(paths), tuple(unread))
+
+    return read_once(key, search)
+
+
+def _search(
+    name: str,
+    words: Sequence[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    workspace: str,
+    *,
+    stdin: str | None,
+    fed: Sequence[str],
+) -> Loaded:
+    """Return the new files that a command loads in one folder."""
+    search = _Search(cwd, workspace, environment)
+    if name in _NODE:
+        search.read_node(name, words[1:], stdin)
+    elif _PYTHON.fullmatch(name):
+        search.read_python(words[1:], stdin, fed)
+    elif name in _INSTALLERS:
+        search.read_installer(name, words[1:])
+    else:
+        search.read_tester(name, words[1:])
+    search.close()
+    return Loaded(tuple(search.new), tuple(search.unread))
 
 
 def read_loaded(path: str, limit: int = MAX_BYTES) -> str | None:
@@ -206,7 +237,7 @@ class _Search:
 
     def _is_written(self, path: str) -> bool:
         try:
-            return self._written.contains(path, os.stat(locate(path)))
+            return self._written.contains(path, read_status(path))
         except OSError:
             return False
 
@@ -256,7 +287,7 @@ class _Search:
         for start in starts or [self._cwd]:
             self._add_conftests(start)
             for path in self._walk(start, patterns):
-                self._add(path, self._modules.find_bases(os.path.dirname(path)))
+                self._add(path, self._modules.find_bases(path.rpartition("/")[0]))
 
     def _has_new_settings(self) -> bool:
         """Return whether an agent may have changed which files hold tests."""
@@ -406,7 +437,7 @@ class _Search:
         waiting = [start]
         while waiting:
             folder = waiting.pop()
-            found = select_names(folder, patterns, _SKIPPED)
+            found = select_names(folder, self._modules.read_listing(folder), patterns, _SKIPPED)
             left -= found.examined
             if left < 0:
                 self.unread.append(folder)
@@ -422,7 +453,7 @@ class _Search:
             return
         self._seen.add(path)
         try:
-            status = os.stat(locate(path))
+            status = read_status(path)
         except OSError:
             return
         if self._written.contains(path, status):
@@ -435,7 +466,7 @@ class _Search:
     def _wait(self, path: str, bases: tuple[str, ...]) -> None:
         """Follow a file later, which does not count as one that is loaded."""
         with suppress(OSError):
-            self._waiting.append((path, bases, os.stat(locate(path))))
+            self._waiting.append((path, bases, read_status(path)))
 
     def _drain(self) -> None:
         """Follow the imports of the files that were found."""

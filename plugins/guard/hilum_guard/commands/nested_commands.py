@@ -416,8 +416,11 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
             variables[value] = (UNKNOWN,)
     listed = reader.state.listed
     if command.stdin is None and values and listed is not None:
-        paths = list_below(listed.words) or [UNKNOWN]
-        variables[values[-1]] = tuple(encode_value(Word(path, plain=False)) for path in paths)
+        first, *others = map(_encode_path, list_below(listed.words) or [UNKNOWN])
+        variables[values[-1]] = (first,)
+        # Each line may be below another folder.
+        for other in others:
+            reader.note_alternative(values[-1], (other,))
     if not command.stdin or not values:
         return ""
     lines = command.stdin.rstrip("\n").split("\n")
@@ -431,6 +434,10 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
         words.append(Word(UNKNOWN, plain=False))
     variables[values[-1]] = tuple(map(encode_value, words))
     return ""
+
+
+def _encode_path(path: str) -> str:
+    return encode_value(Word(path, plain=False))
 
 
 def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:

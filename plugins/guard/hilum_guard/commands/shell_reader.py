@@ -566,7 +566,7 @@ class ShellReader(Expander):
             self.literal_words[:] = literal_words
             self._is_alternating = False
 
-    def _note_alternative(self, name: str, values: tuple[str, ...]) -> None:
+    def note_alternative(self, name: str, values: tuple[str, ...]) -> None:
         """Remember that a variable may have kept its value, or have another one of a branch."""
         if not self._choices:
             self._alternatives.pop(name, None)
@@ -667,9 +667,9 @@ class ShellReader(Expander):
         base, bracket, _ = name.partition("[")
         if bracket:  # `x[0]=push` also sets `x`
             self._choices += 1
-            self._note_alternative(base, values)
+            self.note_alternative(base, values)
             self._choices -= 1
-        self._note_alternative(name, values)
+        self.note_alternative(name, values)
         self.state.variables[name] = values
         indirect_commands.read_variable(self, name, values[0])
         return name

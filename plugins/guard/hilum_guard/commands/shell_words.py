@@ -23,6 +23,8 @@ BRACE = "\ue000"
 MARK = 0xF0000
 UNKNOWN = "\U000f1000"
 """Replaces each part of a word whose value is known only at run time."""
+CHANGED = f"{UNKNOWN}\U000f1003"
+"""Replaces the path of a file that Git lists as changed; a special case of `UNKNOWN`."""
 UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
 """Shell text that stands for an unknown part in text that is parsed again."""
 _EMPTY = "\U000f1001"

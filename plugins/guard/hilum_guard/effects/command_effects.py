@@ -178,10 +178,12 @@ def _without_left_out(call: Invocation) -> list[str]:
     words: list[str] = []
     before = ""
     for word in call.words:
-        is_value = before in excluding and not word.startswith("-")
+        is_value = before in excluding and not word.startswith(("-", "@"))
         if not is_value and word.partition("=")[0] not in excluding:
             words.append(word)
-        before = word
+        # `zip -x` takes all words up to the next option.
+        if not (is_value and call.name == "zip"):
+            before = word
     return words
 
 

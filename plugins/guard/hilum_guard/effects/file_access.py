@@ -9,6 +9,9 @@ import attrs
 UNKNOWN = "…"
 """Replaces each part of a word that is known only when the command runs."""
 
+CHANGED = f"{UNKNOWN}\U000f1003"
+"""Replaces the path of a file that Git lists as changed: `$(git diff --name-only)`."""
+
 AccessKind = Literal["read", "write", "delete", "link", "any"]
 Depth = Literal["", "some", "all"]
 Unknown = Literal["", "reads", "all"]

@@ -16,10 +16,13 @@ import attrs
 
 from hilum_guard.effects.file_access import UNKNOWN, FindQuery, UntrackedQuery
 from hilum_guard.file_names import resolve_links
+from hilum_guard.small_files import read_small_file
 
 MAX_NAMES = 20_000
 """Maximum number of names that one search examines."""
 MAX_INDEX_BYTES = 50_000_000
+MAX_SEARCHED_BYTES = 200_000
+"""Maximum size of a file to search for a text; larger files count as possibly containing it."""
 FIND_COMMANDS = ("-exec", "-execdir", "-ok", "-okdir")
 """`find` actions that run a command."""
 
@@ -28,7 +31,7 @@ Test = Callable[["Entry", bool], Truth]
 
 _FLAGS = frozenset(
     """-depth -d -xdev -mount -noleaf -daystart -ignore_readdir_race -noignore_readdir_race -warn
-    -nowarn -print -print0 -ls -true -quit -executable -readable -writable -nouser
+    -nowarn -changed -print -print0 -ls -true -quit -executable -readable -writable -nouser
     -nogroup""".split()
 )
 _VALUED = frozenset(
@@ -223,6 +226,8 @@ class _Finder:
             return _name_test(word, self._next())
         if word == "-type":
             return _type_test(self._next())
+        if word == "-containing":
+            return _containing_test(self._next())
         if word == "-prune":
             return self._prune
         if word == "-delete":
@@ -318,6 +323,21 @@ def _is_empty(entry: Entry, sure: bool) -> Truth:
         return os.lstat(entry.path).st_size == 0 and not entry.link
     except OSError:
         return None
+
+
+def _containing_test(text: str) -> Test:
+    """Return a test for files that contain a text, in any case; `grep -rl` lists no others."""
+    wanted = text.casefold()
+
+    def contains(entry: Entry, sure: bool) -> Truth:
+        if entry.folder or entry.link:
+            return None
+        data = read_small_file(entry.path, MAX_SEARCHED_BYTES)
+        if data is None or b"\0" in data:
+            return None
+        return None if wanted in data.decode(errors="replace").casefold() else False
+
+    return contains
 
 
 _FIXED_TESTS: dict[str, Test] = {

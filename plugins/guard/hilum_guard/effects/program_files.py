@@ -250,11 +250,25 @@ def _read_zip(call: _Call) -> Iterator[FileAccess]:
     if not call.operands or call.operands[0] == "-":
         return
     archive, *paths = call.operands
+    left_out = _list_after(call.words, ("-x", "-i", "--exclude", "--include"))
+    paths = [path for path in paths if path not in left_out]
     yield FileAccess("write", archive)
     # `zip` adds its suffix to a name that has none.
     if "." not in os.path.basename(archive):
         yield FileAccess("write", f"{archive}.zip")
     yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
+
+
+def _list_after(words: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the words after some options, up to the next option or `@`."""
+    found = set()
+    is_value = False
+    for word in words:
+        if word.startswith(("-", "@")):
+            is_value = word in names
+        elif is_value:
+            found.add(word)
+    return found
 
 
 _UNZIP_SHOWS = ("-l", "-t", "-v", "-z", "-Z", "-p", "-c")
@@ -396,7 +410,7 @@ def _read_sed(call: _Call) -> Iterator[FileAccess]:
     scripts = ("-e", "-f", "--expression", "--file") if is_sed else ("-e", "-E")
     paths = parsed.operands if parsed.has(*scripts) else parsed.operands[1:]
     for path in paths:
-        yield FileAccess("write", path)
+        yield FileAccess("write", path, existing=True)
         if suffix and not suffix.startswith("/"):
             yield FileAccess("write", _name_copy(path, suffix))
 

@@ -52,7 +52,7 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
     Args:
         git_folder: The Git folder of the working tree.
         common: The Git folder with the branches and objects.
-        old: A commit, as in ``HEAD`` and ``HEAD~2^2``.
+        old: A commit, as in ``HEAD``, ``HEAD~2^2`` and ``main``.
         new: Another commit; empty for the index.
 
     Returns:
@@ -63,9 +63,13 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
             return None
         store = GitObjectStore(os.path.join(common, "objects"))
         head = _read_head(git_folder, common)
-        tree = _read_commit(store, _find_commit(store, head, old)).tree
+        begin, end = (
+            _find_commit(store, _find_start(git_folder, common, head, each), each) if each else b""
+            for each in (old, new)
+        )
+        tree = _read_commit(store, begin).tree
         if new:
-            other = _read_commit(store, _find_commit(store, head, new)).tree
+            other = _read_commit(store, end).tree
             changed = _compare_trees(store, tree, other)
         else:
             changed = _compare_index(store, tree, os.path.join(git_folder, "index"))
@@ -97,15 +101,41 @@ def _read_commit(store: GitObjectStore, name: bytes) -> _Commit:
     )
 
 
-def _find_commit(store: GitObjectStore, head: str, revision: str) -> bytes:
-    """Return the hash of a commit that is given by its distance from the one that is checked out.
+_REVISION = re.compile(r"(HEAD|@|[A-Za-z][\w./-]*)(?:[~^]\d{0,3})*")
+
+
+def _find_start(git_folder: str, common: str, head: str, revision: str) -> str:
+    """Return the hash of the commit or branch with which a revision begins.
 
     Raises:
-        ValueError: There is no such commit, or it is given in another way.
+        ValueError: There is no such branch, or the name may also mean something else.
     """
-    if re.fullmatch(r"(?:HEAD|@)(?:[~^]\d{0,3})*", revision) is None:
+    found = _REVISION.fullmatch(revision)
+    name = found[1] if found else ""
+    if name in ("HEAD", "@"):
+        return head
+    is_unclear = not name or ".." in name or re.fullmatch(r"[0-9a-f]{4,}", name) is not None
+    is_unclear = is_unclear or os.path.lexists(os.path.join(git_folder, name))
+    if is_unclear or _read_reference(common, f"refs/tags/{name}"):
         raise ValueError("the commit is given in another way")
-    commit = bytes.fromhex(head)
+    branch = _read_reference(common, f"refs/heads/{name}")
+    if re.fullmatch(r"[0-9a-f]{40}", branch) is None:
+        raise ValueError("there is no such branch")
+    return branch
+
+
+def _find_commit(store: GitObjectStore, start: str, revision: str) -> bytes:
+    """Return the hash of a commit that is given by its distance from another one.
+
+    Args:
+        store: The objects.
+        start: The hash of the commit with which the revision begins.
+        revision: The revision, as in ``HEAD~2``.
+
+    Raises:
+        ValueError: There is no such commit.
+    """
+    commit = bytes.fromhex(start)
     for sign, digits in re.findall(r"([~^])(\d*)", revision):
         number = int(digits or 1)
         steps = number if sign == "~" else min(number, 1)
@@ -224,15 +254,21 @@ def _read_head(git_folder: str, common: str) -> str:
     head = _read_line(os.path.join(git_folder, "HEAD"))
     if head.startswith("ref: "):
         reference = head.removeprefix("ref: ")
-        head = _read_line(os.path.join(common, reference))
-        if not head:
-            packed = read_small_file(os.path.join(common, "packed-refs"), MAX_REFERENCES) or b""
-            pattern = rb"^([0-9a-f]{40}) " + re.escape(os.fsencode(reference)) + rb"$"
-            found = re.search(pattern, packed, re.MULTILINE)
-            head = found[1].decode() if found else ""
+        head = _read_reference(common, reference)
     if re.fullmatch(r"[0-9a-f]{40}", head) is None:
         raise ValueError("there is no commit")
     return head
+
+
+def _read_reference(common: str, reference: str) -> str:
+    """Return the hash that a reference contains; empty if there is none."""
+    loose = _read_line(os.path.join(common, reference))
+    if loose:
+        return loose
+    packed = read_small_file(os.path.join(common, "packed-refs"), MAX_REFERENCES) or b""
+    pattern = rb"^([0-9a-f]{40}) " + re.escape(os.fsencode(reference)) + rb"$"
+    found = re.search(pattern, packed, re.MULTILINE)
+    return found[1].decode() if found else ""
 
 
 def _read_line(path: str) -> str:
