@@ -173,7 +173,7 @@ class CallFacts:
             if is_unknown and not downloads and _runs_download(command):
                 continue
             if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
-                yield f"what `{command.source[:80]}` runs is known only at run time"
+                yield command.doubt
 
     @cached_property
     def unknown_text(self) -> str:

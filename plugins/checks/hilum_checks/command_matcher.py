@@ -189,6 +189,8 @@ def _match_words(
     constraint: Commands, command: CommandFacts, words: Words, *, is_path: bool
 ) -> Fit:
     best: Fit = ""
+    if not words:
+        return best
     if words[:2] == v.TAG[0][:2] and set(v.TAG) <= set(constraint.patterns):
         # The rule is about creating tags, in any way.
         return new_tags.match_new_tag(words)

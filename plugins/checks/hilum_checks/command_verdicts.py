@@ -96,7 +96,8 @@ def _match_each(
     doubt = ""
     for command in commands:
         fit = match(command)
-        action = f"it runs `{command.source[:200]}`"
+        is_shown = command.shown == command.source
+        action = f"it runs `{command.source[:200]}`" if is_shown else command.doubt
         if fit == "yes":
             return "yes", action
         if fit:
