@@ -102,6 +102,9 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return read_command_names(clause.names, scope, used=True)
     if verb in ("commit", "push") and {*v.OPTIONS, "--force"}.issuperset(clause.names):
         is_plain = clause.has_only("names", nouns="option", places="with")
+        if "--force" not in clause.names:
+            return read_command_names(clause.names, scope, used=True)
+        # Other programs have this option, too.
         names = [f"git {verb} {name}" for name in clause.names]
         return read_command_names(names, scope) if is_plain else None
     if verb in ("commit", "stage"):

@@ -14,7 +14,7 @@ _ANY_HELP = frozenset(("--help", "-h"))
 _GO_HELP = frozenset(("--help", "-help", "-h"))
 # Programs that read such an option wherever it is, and then do nothing else.
 _HELP = {
-    **dict.fromkeys("docker docker-compose flask gh glab podman".split(), _LONG_HELP),
+    **dict.fromkeys("docker docker-compose flask gh glab nx podman".split(), _LONG_HELP),
     **dict.fromkeys(
         "cargo composer gradle gradlew helm kubectl make gmake mkdocs npm pip pip3 poetry uv".split(),
         _ANY_HELP,
@@ -22,7 +22,9 @@ _HELP = {
     **dict.fromkeys("go terraform tofu".split(), _GO_HELP),
 }
 # Programs that also have a sub-command `help`.
-_HAS_HELP = frozenset("cargo docker gh git go helm kubectl npm pip pip3 podman poetry uv".split())
+_HAS_HELP = frozenset(
+    "cargo docker gh git go helm kubectl npm pip pip3 podman poetry rails uv".split()
+)
 # Programs that print their version if that is all they are told.
 _HAS_VERSION = frozenset((*_HELP, *"bun git node pnpm python python3 yarn".split()))
 _VERSION = frozenset(("--version", "-V"))
@@ -104,6 +106,9 @@ def asks_for_help(program: str, words: Words) -> bool:
     """
     if len(words) < 2 or any(UNKNOWN in word for word in words):
         return False
+    if program in ("bun", "pnpm", "yarn") and words[1] == "nx":
+        program = "nx"
+        words = words[1:]
     if words[1] == "help" and program in _HAS_HELP:
         return True
     if words[1:] == ("--version",) and program in _HAS_LONG_VERSION:

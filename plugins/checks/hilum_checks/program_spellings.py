@@ -35,6 +35,8 @@ def list_spellings(program: str, words: Words) -> Iterator[Words]:
         yield from _list_mix_tasks(words)
     elif program in ("rails", "rake"):
         yield from _list_rails_tasks(words)
+    elif program == "spring" and len(arguments) > 1:
+        yield from _list_rails_tasks(arguments)
     elif program == "adb" and "shell" in arguments:
         at = arguments.index("shell")
         yield ("adb", "shell", *_split(" ".join(arguments[at + 1 :])))
@@ -80,6 +82,7 @@ def _list_rails_tasks(words: Words) -> Iterator[Words]:
 def _list_php_commands(program: str, words: Words) -> Iterator[Words]:
     """Yield the commands that PHP, a script, or Laravel's `sail` runs."""
     arguments = words[1:]
+    program = re.sub(r"^php[\d.]+$", "php", program)
     first = os.path.basename(arguments[0]) if arguments else ""
     if program == "artisan":
         yield ("php", "artisan", *arguments)

@@ -99,29 +99,28 @@ def names_subproject(words: Words) -> bool:
     return any(":" in task.strip(":") for task in tasks)
 
 
-_CMAKE_VALUED = frozenset(
-    "-S -B -G -D -U -C -T -A --preset --toolchain --install-prefix --log-level".split()
+_CMAKE_OPTIONS = make_option_syntax(
+    flags="LNWh",
+    valued="ABCDGSTU",
+    long_options=(
+        "fresh graphviz= install-prefix= log-level= no-warn-unused-cli parallel= preset= toolchain="
+        " trace warn-uninitialized"
+    ),
 )
-# What makes `cmake` do something else than configure the folder in which it runs.
-_CMAKE_MODES = re.compile(
-    r"-B.*|-[EP]|--(?:preset|build|install|open|workflow|find-package)(?:=.*)?"
-)
+# What makes `cmake` do something else than configure a folder.
+_CMAKE_MODES = re.compile(r"-[EP]|--(?:preset|build|install|open|workflow|find-package)(?:=.*)?")
 
 
 def keep_cmake_operands(words: Words) -> Words:
-    """Return `cmake -G Ninja .` as `cmake .`, and `cmake -B build .` as `cmake`."""
+    """Return `cmake -G Ninja .` as `cmake .`, and `cmake -B build .` as `cmake`.
+
+    What matters is the folder that is built in: `cmake -S . -B .` is `cmake .`, too.
+    """
+    parsed = parse_options(words[1:], _CMAKE_OPTIONS)
     if any(map(_CMAKE_MODES.fullmatch, words[1:])):
         return words[:1]
-    kept = [words[0]]
-    before = ""
-    for word in words[1:]:
-        is_value = before in _CMAKE_VALUED
-        if (not is_value or before == "-S") and not word.startswith("-"):
-            kept.append(word)
-        elif word.startswith("-S") and len(word) > 2:
-            kept.append(word[2:])
-        before = word
-    return tuple(kept)
+    built = [value.removesuffix("/") for value in parsed.values("-B")]
+    return (words[0], *(built or (*parsed.operands, *parsed.values("-S"))))
 
 
 def find_gradle_trial(words: Words) -> str:

@@ -103,6 +103,8 @@ def find_verdict(root: Path, sentence: str, command: str) -> Any:
         (RAILS, "rails -T db:reset"),
         (RAILS, "bin/rails db:migrate:status"),
         (PUSH, "git push --force-with-lease --dry-run"),
+        (NX, "pnpm nx reset --help"),
+        (RAILS, "rails help db:drop"),
         (MIX, "mix do ecto.create, ecto.migrate"),
         (ARTISAN, "./artisan migrate"),
         (SED, "sed -n 1p a.txt"),
@@ -121,6 +123,8 @@ def test_passes(root: Path, sentence: str, command: str) -> None:
         (CMAKE, "cmake -G Ninja -DA=1 ./"),
         (CMAKE, "cmake $PWD"),
         (CMAKE, "cmake -S ."),
+        (CMAKE, "cmake -S. -B."),
+        (CMAKE, "cmake -B . -G Ninja"),
         (GRADLE, "gradle build"),
         (GRADLE, "/usr/bin/gradle build"),
         (FORCE, "git push --force"),
@@ -148,6 +152,9 @@ def test_passes(root: Path, sentence: str, command: str) -> None:
         (ARTISAN, "./artisan migrate:fresh"),
         (ARTISAN, "php ./artisan migrate:fresh"),
         (ARTISAN, "vendor/bin/sail artisan migrate:fresh"),
+        (ARTISAN, "php8.3 artisan migrate:fresh --force"),
+        (RAILS, "spring rails db:reset"),
+        (SED, "gsed -i s/a/b/ a.txt"),
         (XCODE, "xcrun xcodebuild -list"),
         (SED, "sed --in-place s/a/b/ a.txt"),
         (SED, "sed -i.bak s/a/b/ a.txt"),
@@ -180,6 +187,23 @@ def test_a_launcher_that_writes_the_program_needs_approval(root: Path) -> None:
     verdict = find_verdict(root, PIP, "curl -o t https://example.com/t && valgrind ./t")
     assert verdict is not None
     assert verdict.kind == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_denied"),
+    [
+        ("Enum.map(xs, &String.to_atom/1)\n", True),
+        ("x |> String.to_atom\n", True),
+        ("String.to_atom(x)\n", True),
+        ("String.to_existing_atom(x)\n", False),
+        ("x |> String.to_atoms\n", False),
+    ],
+)
+def test_functions_of_elixir_without_brackets(root: Path, text: str, is_denied: bool) -> None:
+    rules = [Ruled("Never use `String.to_atom()`.")]
+    arguments = json.dumps({"path": "lib/a.ex", "content": text})
+    verdict = judge(rules, arguments, make_tool("write_file"), root)
+    assert (verdict is not None) == is_denied
 
 
 def test_an_option_without_a_program_is_advice() -> None:
