@@ -268,16 +268,16 @@ class RuleStore:
 
         Files that would override them are included.
         """
-        sources = list(filter(os.path.lexists, self.paths.locks))
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            sources += file.sources
+            for path in file.sources:
+                yield Path(os.path.realpath(path))
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in sources:
+        for path in filter(os.path.lexists, self.paths.locks):
             yield Path(os.path.realpath(path))
 
     # --- what is in play --------------------------------------------------------------------------

@@ -8,8 +8,10 @@ import pytest
 import trio
 from hilum import Command
 from hilum_guard import thread_turns
+from hilum_guard.sandbox import session_sandbox
 from hilum_guard.sandbox.session_sandbox import ProtectedPaths
 from hilum_guard.sandbox.shared_work import SharedWork
+from hilum_guard.sandbox.spares import SparePool, State, read_state
 from hilum_guard.thread_turns import ThreadTurns
 from trio.testing import wait_all_tasks_blocked
 
@@ -189,3 +191,92 @@ async def test_eight_commands_at_once(box, root: Path, monkeypatch: pytest.Monke
     assert sorted(outputs) == sorted([(".env", b"")] * 7 + [(hidden, b"KEY=1")])
     # The first command, the second with those that share its permissions, and the last.
     assert len(prepared) == 3
+
+
+async def test_commands_at_once_share_the_command_line_of_the_sandbox(
+    box, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the one that each would have alone, and is found out once for those alike."""
+    processes = box.processes()
+    sandbox = box.sandboxes[-1]
+    sandbox.spares = SparePool(processes.start_spare, 8)
+    folder = root / "folder"
+    folder.mkdir()
+    env = dict(os.environ)
+    alike = [Command(("sh", "-c", f"echo {n}"), str(root), env) for n in range(5)]
+    others = [
+        Command(("sh", "-c", "echo"), str(folder), env),
+        Command(("sh", "-c", "echo"), str(root), {**env, "COLOR": "1"}),
+        Command(("sh", "-c", "echo"), str(root), {**env, "PATH": "/nowhere"}),
+        Command(("cat", "file"), str(root), env),
+    ]
+    states: list[Command] = []
+    prepare = sandbox._prepare
+    all_wait = threading.Event()
+    has_begun = threading.Event()
+
+    def wait_and_prepare(command, *rest):
+        has_begun.set()
+        assert all_wait.wait(30)
+        return prepare(command, *rest)
+
+    def note_state(template: Command) -> State:
+        states.append(template)
+        return read_state(template)
+
+    wrapped: dict[int, Command] = {}
+
+    async def wrap(number: int, command: Command) -> None:
+        wrapped[number] = await sandbox.wrap_process(command)
+
+    # What another program would change meanwhile is no concern of this test.
+    monkeypatch.setattr(session_sandbox, "find_sockets", list)
+    monkeypatch.setattr(session_sandbox, "read_state", note_state)
+    monkeypatch.setattr(sandbox, "_prepare", wait_and_prepare)
+    commands = [*alike, *others]
+    async with trio.open_nursery() as nursery:
+        # The first one prepares alone; the others join while it does.
+        for number, command in enumerate([alike[0], *commands]):
+            nursery.start_soon(wrap, number, command)
+            await wait_all_tasks_blocked()
+            assert await trio.to_thread.run_sync(has_begun.wait, 30)
+        all_wait.set()
+    assert len(states) == 2 + 3  # one program is not in the PATH, so that it gets no sandbox
+    for number, command in enumerate([alike[0], *commands]):
+        alone = await sandbox.wrap_process(command)
+        assert wrapped[number] == alone
+        assert (wrapped[number].take_spare is None) == (alone.take_spare is None)
+        assert wrapped[number].argv[-len(command.argv) :] == command.argv
+
+
+async def test_what_changes_after_the_request_is_seen_by_all_commands_at_once(
+    box, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that appears after the last request is hidden from all of them."""
+    processes = box.processes()
+    sandbox = box.sandboxes[-1]
+    secret = root / "secret"
+    sandbox.extra_protected["secrets"] = lambda: ProtectedPaths(
+        hidden=(str(secret),) if secret.exists() else ()
+    )
+    prepare = sandbox._prepare
+    all_wait = threading.Event()
+
+    def wait_and_prepare(command, *rest):
+        assert all_wait.wait(30)
+        return prepare(command, *rest)
+
+    monkeypatch.setattr(sandbox, "_prepare", wait_and_prepare)
+    outputs: list[bytes] = []
+
+    async def run() -> None:
+        done = await processes.run(["cat", "secret"], cwd=str(root), env=dict(os.environ))
+        outputs.append(done.stdout)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(run)
+            await wait_all_tasks_blocked()
+        secret.write_text("KEY=1")
+        all_wait.set()
+    assert outputs == [b""] * 4

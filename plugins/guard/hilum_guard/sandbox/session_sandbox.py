@@ -35,7 +35,7 @@ from hilum_guard.sandbox.placeholders import Placeholders, add_git_settings
 from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.sandbox.sockets import find_sockets
-from hilum_guard.sandbox.spares import SparePool, find_limit
+from hilum_guard.sandbox.spares import SparePool, State, find_limit, read_state
 from hilum_guard.settings import GuardSettings
 from hilum_guard.thread_turns import ThreadTurns
 from hilum_guard.watching import recovery
@@ -105,12 +105,14 @@ class PreparedCommand(NamedTuple):
         policy: Its permissions.
         used_secrets: The hidden files that it may read.
         wrapped: The command in the sandbox.
+        state: The state of what its sandbox depends on; None if there are no spares for it.
     """
 
     command: Command
     policy: SandboxPolicy
     used_secrets: frozenset[str]
     wrapped: Command
+    state: State | None
 
 
 class Sandbox:
@@ -298,7 +300,13 @@ class Sandbox:
         """Return a command in the sandbox with the permissions of another command. Blocks."""
         if self.find_used_secrets(command.argv, command.cwd) != prepared.used_secrets:
             return self._prepare(command, enforced, extra).wrapped
-        return self._wrap(command, prepared.policy, enforced, extra)
+        if not prepared.wrapped.reports or not _differs_in_arguments(command, prepared.command):
+            wrapped, _ = self._wrap(command, prepared.policy, enforced, extra)
+            return wrapped
+        # Everything else in the command line was found out after this command had been requested.
+        sandbox = prepared.wrapped.argv[: -len(prepared.command.argv)]
+        wrapped = attrs.evolve(prepared.wrapped, argv=(*sandbox, *command.argv), take_spare=None)
+        return self._offer_spare(command, wrapped, prepared.policy, prepared.state)
 
     def _prepare(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess
@@ -320,22 +328,36 @@ class Sandbox:
         self._unwanted.update(policy.unwanted)
         if not command.read_only:
             self.protected = policy.protected
-        wrapped = self._wrap(command, policy, enforced, extra)
-        return PreparedCommand(command, policy, used_secrets, wrapped)
+        wrapped, state = self._wrap(command, policy, enforced, extra)
+        return PreparedCommand(command, policy, used_secrets, wrapped, state)
 
     def _wrap(
         self, command: Command, policy: SandboxPolicy, enforced: Enforcement, extra: ExtraAccess
-    ) -> Command:
-        """Return a command in the sandbox. Blocks."""
-        from hilum_guard.sandbox.backends import wrap  # with the first command
+    ) -> tuple[Command, State | None]:
+        """Return a command in the sandbox, and the state of what its sandbox depends on. Blocks.
 
-        if policy.placeholders:
-            command = attrs.evolve(command, env=add_git_settings(command.env))
-        wrapped = wrap(command, policy, enforced)
+        The state is None if there are no spares for the command.
+        """
+        from hilum_guard.sandbox.backends import wrap  # with the first command
+        from hilum_guard.sandbox.bubblewrap import make_spare
+
+        wrapped = wrap(_add_settings(command, policy), policy, enforced)
         # Only bubblewrap reports. A sandbox with extra permissions is built for one command.
         if self.spares is None or not wrapped.reports or extra != ExtraAccess():
+            return wrapped, None
+        try:
+            state = read_state(make_spare(command, wrapped))
+        except OSError:
+            return wrapped, None
+        return self._offer_spare(command, wrapped, policy, state), state
+
+    def _offer_spare(
+        self, command: Command, wrapped: Command, policy: SandboxPolicy, state: State | None
+    ) -> Command:
+        """Return a wrapped command that runs in a spare sandbox if there is one for it."""
+        if self.spares is None or state is None:
             return wrapped
-        return self.spares.offer(command, wrapped, policy.unwanted)
+        return self.spares.offer(_add_settings(command, policy), wrapped, state, policy.unwanted)
 
     def _put_masks(self, roots: Sequence[str]) -> list[str]:
         """Create missing folders that programs would use, so that commands cannot create them.
@@ -616,6 +638,18 @@ def _fit_to(policy: SandboxPolicy, command: Command, extra: ExtraAccess) -> Sand
         os.makedirs(extra.cache, mode=0o700, exist_ok=True)
         writable = (*writable, os.path.realpath(extra.cache))
     return attrs.evolve(policy, writable=writable, protected=protected, shown=shown)
+
+
+def _add_settings(command: Command, policy: SandboxPolicy) -> Command:
+    """Return a command with the settings that Git needs for placeholders, if there are any."""
+    if not policy.placeholders:
+        return command
+    return attrs.evolve(command, env=add_git_settings(command.env))
+
+
+def _differs_in_arguments(command: Command, other: Command) -> bool:
+    """Return whether two commands differ in nothing but the arguments of their program."""
+    return attrs.evolve(command, argv=other.argv) == other and command.argv[0] == other.argv[0]
 
 
 def _leaves_nothing(command: Command, enforced: Enforcement, extra: ExtraAccess) -> bool:

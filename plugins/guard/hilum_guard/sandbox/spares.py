@@ -159,12 +159,15 @@ class SparePool:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def offer(self, command: Command, wrapped: Command, unwanted: tuple[str, ...] = ()) -> Command:
-        """Return a wrapped command that runs in a spare sandbox if there is one for it. Blocks.
+    def offer(
+        self, command: Command, wrapped: Command, state: State, unwanted: tuple[str, ...] = ()
+    ) -> Command:
+        """Return a wrapped command that runs in a spare sandbox if there is one for it.
 
         Args:
             command: The command.
             wrapped: The command in its bubblewrap sandbox.
+            state: The state of what its sandbox depends on, read since the command was requested.
             unwanted: The files that the sandbox removes at its end.
         """
         from hilum_guard.sandbox import bubblewrap
@@ -180,10 +183,7 @@ class SparePool:
         request = bubblewrap.encode_spare_request(command.argv, template, unwanted)
         if len(request) > MAX_REQUEST_BYTES:
             return wrapped
-        try:
-            offer = _Offer(command, template, read_state(template), request)
-        except OSError:
-            return wrapped
+        offer = _Offer(command, template, state, request)
         return attrs.evolve(wrapped, take_spare=partial(self._take, offer))
 
     def _take(self, offer: _Offer, streams: Streams) -> Spare | None:
