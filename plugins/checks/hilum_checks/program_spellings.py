@@ -41,9 +41,9 @@ def list_spellings(program: str, words: Words) -> Iterator[Words]:
         at = arguments.index("shell")
         yield ("adb", "shell", *_split(" ".join(arguments[at + 1 :])))
     elif program == "xcrun":
-        at = next((at for at, word in enumerate(arguments) if word.startswith("xcode")), None)
-        if at is not None:
-            yield arguments[at:]
+        names = [word for word in arguments if word.startswith("xcode")]
+        if names:
+            yield arguments[arguments.index(names[0]) :]
     else:
         yield from _list_php_commands(program, words)
 
