@@ -382,6 +382,7 @@ class CallFacts:
 
 # Programs of a project that `pnpm` and its like start without `exec`: `pnpm vite` is `vite`.
 _STARTS_LOCAL = frozenset("pnpm yarn bun".split())
+_VALUED = frozenset("-C --dir -F --filter --cwd workspace".split())
 _LOCAL_PROGRAMS = frozenset(
     """
     astro biome changeset cypress drizzle-kit esbuild eslint gatsby husky jest lerna lint-staged mocha ng
@@ -395,9 +396,12 @@ _LOCAL_PROGRAMS = frozenset(
 def _find_local_program(command: SimpleCommand) -> SimpleCommand | None:
     """Return the program of the project that `pnpm NAME` starts; ``None`` if it starts none."""
     words = command.words
-    if command.program not in _STARTS_LOCAL or len(words) < 2 or words[1] not in _LOCAL_PROGRAMS:
+    at = 1
+    while at < len(words) and (words[at].startswith("-") or words[at] == "workspace"):
+        at += 2 if words[at] in _VALUED else 1
+    if command.program not in _STARTS_LOCAL or at >= len(words) or words[at] not in _LOCAL_PROGRAMS:
         return None
-    return attrs.evolve(command, words=words[1:], runners=(words, *command.runners))
+    return attrs.evolve(command, words=words[at:], runners=(words, *command.runners))
 
 
 _DOWNLOADERS = frozenset(("curl", "wget"))

@@ -233,6 +233,8 @@ def _spaced_call(name: str) -> str:
 # The definition of a function or method is not a call: `def eval(self):`, `fetch(id) {`.
 _NO_DEFINITION = (
     r"(?<!\b(?:def|fn|func|fun|function|async|sub)\s+{name})"
+    # An attribute of Rust.
+    r"(?<!#\[{name})(?<!#!\[{name})"
     # A method of Go has its receiver before its name.
     r"(?<!\bfunc\s+\([^()\n]{{0,80}}\)\s*{name})"
     r"(?!(?<=(?m:^)[ \t]*(?:(?:static|get|set|public|private|protected|override|export)[ \t]+)*{name})"

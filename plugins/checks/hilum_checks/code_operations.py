@@ -423,7 +423,7 @@ _REACHES_FILES = re.compile(
     r"|globalThis|Deno|Bun|eval|Function|constructor|Reflect|this|sqlite|wasi|stream|os|util|v8|trace_events)\b|\\u|\\x|__|\]\s*\("
 )
 _RENAMES = re.compile(
-    r"\bfs\s*=(?!\s*(?:await\s+)?(?:require|import)\()|\bfs\s*\[|:\s*fs\b|\bas\s+fs\b|[(,]\s*fs\s*[,)]"
+    r"\bfs\s*=(?!\s*(?:await\s+)?(?:require|import)\()|\bfs\s*\[|(?<!\bnode):\s*fs\b|\bas\s+fs\b|[(,]\s*fs\s*[,)]"
     r"|\b(?:eval|Function|constructor|defineProperty|Proxy|Reflect|chdir|globalThis|spawn\w*|exec\w*)\b"
     r"|child_process|\\u|\\x|__"
 )

@@ -99,7 +99,7 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
     def blank(found: re.Match[str]) -> str:
         if found["comment"] is not None:
             if found.groupdict().get("regex") is not None:
-                return found[0]
+                return _blank_expression(found[0]) if "strings" in ignored else found[0]
             return _blank(found[0]) if "comments" in ignored else found[0]
         start = found.start("string")
         is_closed = len(found["string"]) > 1 and found["string"][-1] == found["string"][0]
@@ -116,6 +116,12 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
         return found["prefix"] + quote + _blank(content[:end]) + content[end:] + quote
 
     return pattern.sub(blank, text)
+
+
+def _blank_expression(text: str) -> str:
+    """Return a regular expression of JavaScript with spaces for its contents."""
+    begin, end = text.index("/"), text.rindex("/")
+    return text[: begin + 1] + _blank(text[begin + 1 : end]) + text[end:]
 
 
 def _blank(text: str) -> str:

@@ -172,6 +172,13 @@ def join_literals(text: str) -> str:
 _WITH_MODE = re.compile(r"""(\bopen\(\s*(['"])[^'"\n]*\2)\s*,\s*(['"])[rwaxbtU+]{1,4}\3""")
 
 
+# A file is no folder, so that `["a.py", "b.md"]` is a list of files.
+_FILE_IN_LIST = re.compile(
+    r"(\w\.(?:py|pyi|jsx?|tsx?|mjs|cjs|vue|json|md|mdx|rst|txt|toml|ya?ml|go|rs|java|kt|rb|php|cc?|cpp|hh?"
+    r"|hpp|cs|css|scss|html|sh|sql|tf|csv|lock))/"
+)
+
+
 def find_paths(text: str) -> list[str]:
     """Return the words in a text that may be paths, even if code joins them from parts."""
     # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
@@ -179,6 +186,7 @@ def find_paths(text: str) -> list[str]:
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
     # Join path components, as in ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
     joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", _WITH_MODE.sub(r"\1", text))
+    joined = _FILE_IN_LIST.sub(r"\1 ", joined)
     words = [word.strip("'\"") for word in _PATH.findall(text)]
     words += _PATH.findall(added)
     words += _PATH.findall(join_literals(text))

@@ -382,6 +382,10 @@ class _Match:
             return self._match_unknown_read(cwd)
         # What must not be changed is not among the files that are changed.
         if path == CHANGED:
+            # In a covered folder, some of the files are covered.
+            here = attrs.evolve(self.access, path=".", deep="", cwds=(cwd,))
+            if cwd != self.view.real_root and self._match_other(here):
+                return "maybe"
             if self._needs_file and "change" in self.constraint.actions:
                 return ""
             return self._match_other(attrs.evolve(self.access, path=UNKNOWN))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import attrs
 from hilum_guard import CHANGED, UNKNOWN, FileAccess
@@ -237,7 +237,7 @@ def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess
     unless it has the name of a protected one.
     """
     word = access.path
-    if command.effects.program in _CREATES_NO_FILES:
+    if command.effects.program in _CREATES_NO_FILES or _is_package(command, access.path):
         return True
     if command.effects.program not in _HAS_SUB_COMMANDS or (access.kind != "any"):
         return False
@@ -251,6 +251,28 @@ def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess
     if word in leading[:1] or (word in leading and leading[0] not in _CREATING):
         return True
     return access.cwds == (None,) and _CREATING.isdisjoint(words)
+
+
+# Options with which programs choose one of the project's packages.
+_CHOOSES_PACKAGE = {
+    "cargo": frozenset("-p --package --bin --test --example --bench --exclude".split()),
+    "npm": frozenset("-w --workspace".split()),
+    "pnpm": frozenset("-F --filter".split()),
+    "yarn": frozenset(("workspace",)),
+    "uv": frozenset(("--package",)),
+    "turbo": frozenset("-F --filter".split()),
+    "mvn": frozenset("-pl --projects".split()),
+}
+
+
+def _is_package(command: CommandFacts, word: str) -> bool:
+    """Return whether a word only chooses a package of the project: `cargo build -p word`."""
+    options = _CHOOSES_PACKAGE.get(command.effects.program, frozenset())
+    return any(
+        (before in options and following == word)
+        or before in {f"{each}={word}" for each in options}
+        for before, following in pairwise((*command.words[1:], ""))
+    )
 
 
 def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:

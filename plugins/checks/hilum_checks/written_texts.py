@@ -11,6 +11,7 @@ from hilum_guard import UNKNOWN, FileAccess
 
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
+from hilum_checks.call_steps import is_inside
 from hilum_checks.code_operations import remove_harmless
 from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.code_texts import find_paths, may_write, read_text
@@ -34,7 +35,16 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     if constraint.wanted:
         return match_required(constraint, facts, paths)
     doubt = ""
+    folders = {
+        access
+        for command in facts.commands
+        if command.effects.program == "mkdir" and not command.command.writes
+        for access in command.effects.files
+    }
     for access in (*facts.accesses, *_accesses_of_code(facts)):
+        # A folder has no text.
+        if access in folders:
+            continue
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
         if not fit or copied_texts.is_moved_within(facts, paths, access):
             continue
@@ -106,6 +116,9 @@ def _writes_unknown(facts: CallFacts) -> bool:
             return True
         # Which of the existing files is changed says nothing about the text.
         edited = {access.path for access in command.effects.files if access.existing}
+        if _reads_project_only(facts):
+            # What a temporary file contains comes from the files and words of this call.
+            edited |= {word for word in command.words if word.startswith(_TEMPORARY)}
         words = [word for word in command.words[1:] if word not in edited]
         if any(UNKNOWN in text for text in (*words, command.command.stdin or "")):
             return True
@@ -115,6 +128,22 @@ def _writes_unknown(facts: CallFacts) -> bool:
         if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False
+
+
+# Programs that print the text of files, with changes that their words show.
+_PASSES_TEXT = frozenset(
+    "awk cat chmod cp cut diff echo git grep head jq mktemp mv printf rm sed sort tail uniq".split()
+) | {""}
+_TEMPORARY = f"/tmp/tmp.{UNKNOWN}"
+
+
+def _reads_project_only(facts: CallFacts) -> bool:
+    """Return whether a call passes on only texts of the project, perhaps by a temporary file."""
+    root = str(facts.matcher.root)
+    programs = {command.effects.program for command in facts.commands}
+    return programs <= _PASSES_TEXT and all(
+        is_inside(access, root) or access.path.startswith(_TEMPORARY) for access in facts.accesses
+    )
 
 
 def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:

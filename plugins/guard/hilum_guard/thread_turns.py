@@ -13,7 +13,6 @@ calls at once then begin 6 ms earlier (tests/benchmarks/real_project.py).
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -101,7 +100,7 @@ class ThreadTurns:
             # The function may have changed something that the caller must learn. trio raises the
             # exception again at the caller's next checkpoint.
             with trio.CancelScope(shield=True):
-                await self._wait_for_end(job)
+                await self._wait(job)
         if job.error is not None:
             raise job.error
         result: Result = job.value
@@ -109,22 +108,16 @@ class ThreadTurns:
 
     async def _wait(self, job: _Job) -> None:
         """Wait until a function has ended."""
-        while not job.told.is_set():
-            with trio.move_on_after(MAX_WAIT):
+        due = trio.current_time() + MAX_WAIT
+        while True:
+            with trio.move_on_after(MAX_HELD):
                 await job.told.wait()
-            if job.has_begun:
-                await self._wait_for_end(job)
+            # While another function runs, its task is not told.
+            if job.has_ended:
                 return
-            self._start_worker()
-
-    async def _wait_for_end(self, job: _Job) -> None:
-        """Wait until a function that has begun has ended.
-
-        Its result is not held back for long by a function after it whose disk does not respond.
-        """
-        while not job.has_ended:
-            with trio.move_on_after(MAX_WAIT):
-                await job.told.wait()
+            if not job.has_begun and trio.current_time() >= due:
+                self._start_worker()
+                due = trio.current_time() + MAX_WAIT
 
     def _withdraw(self, job: _Job) -> bool:
         """Remove a function that has not begun; return whether it was there."""
@@ -143,20 +136,14 @@ class ThreadTurns:
 
     def _work(self, worker: object) -> None:
         """Run the functions until none is left, or another thread runs them. Blocks."""
-        held: list[_Job] = []
-        first_end = 0.0
+        ended: list[_Job] = []
         while True:
             job = self._take(worker)
             if job is None:
-                _release(held)
+                _release(ended)
                 return
-            if held and time.monotonic() > first_end + MAX_HELD:
-                _release(held)
-                held = []
             job.run()
-            if not held:
-                first_end = time.monotonic()
-            held.append(job)
+            ended.append(job)
 
     def _take(self, worker: object) -> _Job | None:
         """Return the next function; None if there is none, or another thread runs them."""

@@ -35,6 +35,11 @@ _DIFF_FLAGS = re.compile(
 _STATUS_FLAGS = re.compile(
     r"-s|--short|--porcelain(?:=v1)?|-u(?:no|all|normal)?|--untracked-files=\w+"
 )
+_SHORT_STATUS = re.compile(r"-s|--short|--porcelain(?:=v1)?")
+# `HEAD~2`, `main`, `main...HEAD`; the hash of a tree may make every file a changed one.
+_NAMED_REVISION = re.compile(
+    r"(?![0-9a-f]{7,64}(?:\.|$))[A-Za-z@][\w/-]*[~^\d]*(?:\.{2,3}(?![0-9a-f]{7,64}$)[A-Za-z@]?[\w/-]*[~^\d]*)?"
+)
 _CHANGED_TEST = "-changed"
 _CONTAINING_TEST = "-containing"
 # A text that means itself in regular expressions.
@@ -78,16 +83,22 @@ def _read_changed(verb: str, values: list[str]) -> tuple[Word, ...] | None:
     """Read the words after `git diff` or `git status`."""
     end = values.index("--") if "--" in values else len(values)
     options = [value for value in values[:end] if value.startswith("-")]
-    flags = _DIFF_FLAGS if verb == "diff" else _STATUS_FLAGS
-    is_list = (
-        "--name-only" in options
-        if verb == "diff"
-        else any(
-            option in ("-s", "--short") or option.startswith("--porcelain") for option in options
-        )
-    )
-    if not is_list or not all(map(flags.fullmatch, options)):
-        return None
+    revisions = [value for value in values[:end] if not value.startswith("-")]
+    if verb == "diff":
+        is_list = "--name-only" in options and all(map(_DIFF_FLAGS.fullmatch, options))
+        is_list = is_list and all(map(_NAMED_REVISION.fullmatch, revisions))
+    else:
+        shows_paths = any(map(_SHORT_STATUS.fullmatch, options)) and not revisions
+        is_list = shows_paths and all(map(_STATUS_FLAGS.fullmatch, options))
+    return _make_changed(values[end + 1 :]) if is_list else None
+
+
+def _make_changed(paths: list[str]) -> tuple[Word, ...]:
+    """Return a `find` for the changed files, or for the files at the paths that a command names."""
+    finder = _make_find(paths)
+    starts = [word.value for word in finder[1 : 1 + max(1, len(paths))]]
+    if any(os.path.normpath(start) != "." for start in starts):
+        return finder
     return tuple(map(Word, ("find", ".", "-type", "f", _CHANGED_TEST)))
 
 
@@ -115,7 +126,7 @@ def _read_tracked(values: list[str]) -> tuple[Word, ...] | None:
     if not _LS_FLAGS.issuperset(options) or any(path.startswith(":") for path in paths):
         return None
     if not {"-m", "--modified"}.isdisjoint(options) and {"-o", "--others"}.isdisjoint(options):
-        return tuple(map(Word, ("find", ".", "-type", "f", _CHANGED_TEST)))
+        return _make_changed(paths)
     return _make_find(paths)
 
 
@@ -162,7 +173,7 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
     if not is_git and any(map(_MAGIC.search, paths)):
         return None
     finder = _make_find(paths, names)
-    if len(texts) == 1 and _PLAIN_TEXT.fullmatch(texts[0]) and name != "git":
+    if len(texts) == 1 and _PLAIN_TEXT.fullmatch(texts[0]):
         finder = (*finder, Word(_CONTAINING_TEST), Word(texts[0]))
     return finder
 

@@ -414,6 +414,10 @@ class ShellReader(Expander):
     def _read_with_redirects(self, node: Node, stdin: str | None) -> str | None:
         body = node.child_by_field_name("body")
         outer = stdin
+        if body is not None and body.type == "list" and body.children[-2].type == "&&":
+            # The grammar takes the redirection in `a && b > c` for one of the whole list.
+            self.read_nodes(body.named_children[:-1], stdin)
+            body = body.named_children[-1]
         redirects, extra, stdin = self._read_redirects(node, stdin)
         if body is not None and body.type == "command":
             printed = self._read_command(body, stdin, redirects, extra)

@@ -136,8 +136,22 @@ _INFORMING = frozenset(("-V", "-h", "--version", "--help"))
 _OPTIONS = options.valued_only(frozenset(f"-{letter}" for letter in "cefImMOoWX"))
 
 
+# In `perl -pie s/a/b/ f`, the letters after `i` are a suffix, so that this runs a file.
+_ONE_LINER = re.compile(r"-[pnlawsTWtuUcv0-7]*[eE]")
+_EVALUATED = re.compile(r"-e|-p|-pe|--eval|--print")
+_EVALUATING = {
+    "perl": _ONE_LINER,
+    "ruby": _ONE_LINER,
+    "node": _EVALUATED,
+    "nodejs": _EVALUATED,
+}
+
+
 def _has_code_option(command: SimpleCommand, is_shell: bool) -> bool:
     """Return whether an interpreter's code is in its arguments or in a module."""
+    evaluating = _EVALUATING.get(command.program)
+    if evaluating is not None and any(map(evaluating.fullmatch, command.words[1:])):
+        return True
     letters = "c"
     if not is_shell and command.program.startswith(("python", "pypy")):
         letters = "cm"
