@@ -93,7 +93,7 @@ class Found(NamedTuple):
 class Done(CallHistory):
     """A session in which every required command has run, and every such file was read."""
 
-    def must_wait(self, constraint: object, facts: object) -> bool:
+    def must_wait(self, constraint: object, facts: object, required: object = ()) -> bool:
         return False
 
     def has_run(self, commands: object, root: object) -> bool:

@@ -122,7 +122,17 @@ def try_program(python: Path, base: Path) -> None:
         copy = base / Path(folder).name
         shutil.copytree(ROOT / folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
         run(*UV, "pip", "install", "--quiet", "--python", python, "--no-deps", copy)
-        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", copy)
+        run(
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--basetemp",
+            base / "tests",
+            copy,
+        )
     print("template and tutorial: their tests pass")
 
 

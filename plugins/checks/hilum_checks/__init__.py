@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hilum_checks.compiling import compile_lines, compile_rule
     from hilum_checks.model import Check, Compiled
     from hilum_checks.sandbox_paths import find_protected_paths, name_protecting_rules
+    from hilum_checks.used_paths import find_used_paths
     from hilum_checks.verdicts import (
         describe_creation,
         describe_rewrite,
@@ -35,6 +36,7 @@ __all__ = [
     "describe_rewrite",
     "find_due",
     "find_protected_paths",
+    "find_used_paths",
     "judge",
     "judge_answer",
     "judge_call",
@@ -59,6 +61,7 @@ _MODULES = {
     "describe_rewrite": "verdicts",
     "find_due": "answers",
     "find_protected_paths": "sandbox_paths",
+    "find_used_paths": "used_paths",
     "judge": "verdicts",
     "judge_answer": "answers",
     "judge_call": "verdicts",

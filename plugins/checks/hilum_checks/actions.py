@@ -27,7 +27,7 @@ from hilum_checks.git_rules import (
     read_commit_of_files,
 )
 from hilum_checks.model import Commands, Constraint, Content, Effect, Messages, Paths
-from hilum_checks.plain_actions import read_plain
+from hilum_checks.plain_actions import ADDED_PACKAGES, adds_packages, read_plain
 from hilum_checks.rule_scope import Scope
 from hilum_checks.secret_texts import read_secrets
 from hilum_checks.tokens import Token
@@ -52,6 +52,9 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
             if found is None:
                 return ()
             constraints += split_by_hand(found)
+            # Some tools have no command with which a package is added.
+            if adds_packages(verb, clause, found):
+                constraints.append(ADDED_PACKAGES)
             # "No emojis in commit messages or code".
             if isinstance(found, Content) and "message" in clause.nouns:
                 constraints.append(Messages(found.expression))

@@ -200,27 +200,38 @@ class CallHistory:
         return self._last_edit if task_kinds.is_formatter(command) else self.last_write
 
     def is_met(
-        self, constraint: CommandBefore | ChangedTogether | ReadFirst | RunFirst, facts: CallFacts
+        self,
+        constraint: CommandBefore | ChangedTogether | ReadFirst | RunFirst,
+        facts: CallFacts,
+        required: Sequence[Commands] = (),
     ) -> bool:
         """Return whether a call may run, because what must be done first has been done. Blocks.
 
         Args:
             constraint: What must wait, and what must be done first.
             facts: The call.
+            required: The commands that any rule requires first; they check the project, so that
+                one of them does not make another one necessary again.
         """
         root = facts.matcher.root
         if isinstance(constraint, ReadFirst):
             return self.has_read(constraint.needed, root)
         if isinstance(constraint, RunFirst):
             return self.has_run(constraint.needed, root)
-        return not self.must_wait(constraint, facts)
+        return not self.must_wait(constraint, facts, required)
 
-    def must_wait(self, constraint: CommandBefore | ChangedTogether, facts: CallFacts) -> bool:
+    def must_wait(
+        self,
+        constraint: CommandBefore | ChangedTogether,
+        facts: CallFacts,
+        required: Sequence[Commands] = (),
+    ) -> bool:
         """Return whether a call runs a command before something that must be done first. Blocks.
 
         Args:
             constraint: The commands that must wait, and what must be done first.
             facts: The call.
+            required: The commands that any rule requires first.
         """
         waiting = constraint.before
         if waiting is None:
@@ -230,9 +241,18 @@ class CallHistory:
             for index, command in enumerate(facts.commands)
             if command_matcher.match_command(waiting, command)
         ]
-        # What a tool or a recipe does comes last.
-        found = found or [(2 * len(facts.commands) + 1, None)]
-        return any(self._waits_at(constraint, facts, place, each) for place, each in found)
+        if found:
+            found = [
+                (place, each)
+                for place, each in found
+                if each is None or not call_steps.is_in_other_repository(each, facts)
+            ]
+        else:
+            # What a tool or a recipe does comes last.
+            found = [(2 * len(facts.commands) + 1, None)]
+        return any(
+            self._waits_at(constraint, facts, place, each, required) for place, each in found
+        )
 
     def _waits_at(
         self,
@@ -240,6 +260,7 @@ class CallHistory:
         facts: CallFacts,
         place: int,
         command: CommandFacts | None,
+        required: Sequence[Commands],
     ) -> bool:
         """Return whether something must be done before a command of a call."""
         root = facts.matcher.root
@@ -256,7 +277,8 @@ class CallHistory:
             if changed is None or _covers(matcher, changed, step.access)
         ]
         if changed is None:
-            writes += [each for each in call_steps.find_unseen(facts) if each < place]
+            unseen = call_steps.find_unseen(facts, required)
+            writes += [each for each in unseen if each < place]
         formatting = {
             2 * index for index, each in enumerate(facts.commands) if task_kinds.is_formatter(each)
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,9 @@ from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
 from hilum_checks import command_matcher, program_words
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
 from hilum_checks.model import Commands
+from hilum_checks.success_order import SuccessOrder, read_order
 from hilum_checks.task_kinds import checks_only, does_its_work, is_formatter
 
 # Programs that make or remove folders, in which Git sees no change.
@@ -27,10 +29,9 @@ _CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .coverage htmlcov node_modules"
     " .eslintcache .turbo .parcel-cache .gradle".split()
 )
-# Commands that end the shell, or change what the name of a later command means.
-_CHANGES_SHELL = re.compile(
-    r"(?:exit|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly|hash|enable"
-    r"|set|shopt|source|\.|eval|function|builtin|unset|test|\[|false|ln|\w+=)(?:\s|$|\S*=)"
+# A required command with such a name changes files of the project.
+_GENERATES = re.compile(
+    r"(?:\b|_)(?:re)?(?:gen|generate|codegen|update|upgrade|sync|format|fmt|fix|migrate|snapshot)(?:\b|_)"
 )
 # Programs that run a command for each of some words, perhaps for none.
 _REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
@@ -124,13 +125,48 @@ def only_formats(facts: CallFacts) -> bool:
     return bool(writing) and all(map(is_formatter, writing)) and not facts.unknown_command
 
 
-def find_unseen(facts: CallFacts) -> list[int]:
+def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int]:
     """Return the places of the commands that may write files which their words do not name.
 
     Args:
         facts: The call.
+        required: Commands that check the project because rules require them first.
     """
-    return [2 * index for index, command in enumerate(facts.commands) if _writes(command, facts)]
+    return [
+        2 * index
+        for index, command in enumerate(facts.commands)
+        if _writes(command, facts) and not _is_required_check(command, facts, required)
+    ]
+
+
+def _is_required_check(
+    command: CommandFacts, facts: CallFacts, required: Sequence[Commands]
+) -> bool:
+    """Return whether a command is one that rules require, and by its name not one that writes."""
+    if any(map(_GENERATES.search, command.words)):
+        return False
+    return any(is_needed(each, command, facts.matcher.root) for each in required)
+
+
+def is_in_other_repository(command: CommandFacts, facts: CallFacts) -> bool:
+    """Return whether a command certainly commits to a repository in a folder such as /tmp.
+
+    Args:
+        command: The command.
+        facts: The call.
+    """
+    is_commit = command.effects.program == "git" and git_words(command.words)[1:2] == ("commit",)
+    if not is_commit or facts.enters_linked_tree:
+        return False
+    chooses = any(word.startswith(("--git-dir", "--work-tree")) for word in command.words)
+    if chooses or any(map(sets_git_folder, list_commands(command))):
+        return False
+    folder = find_folder(command)
+    if UNKNOWN in folder or facts.matcher.find_twin(folder):
+        return False
+    is_new = any(git_words(each.words)[1:2] == ("init",) for each in list_commands(command))
+    has_own = is_new or find_containing(folder) != ""
+    return has_own and facts.matcher.is_temporary(folder)
 
 
 def _writes(command: CommandFacts, facts: CallFacts) -> bool:
@@ -173,8 +209,9 @@ def find_proven(
 ) -> Iterator[tuple[int, CommandFacts]]:
     """Yield the commands that certainly ran and succeeded, with their places.
 
-    These are the parts of ``A && B``: not what a substitution, a shell text or code runs, and
-    nothing after a command that ends the shell or changes what a name runs.
+    These are the parts of ``A && B``, and others on which a later command depends: not what a
+    substitution, a shell text or code runs, and nothing after a command that ends the shell or
+    changes what a name runs.
 
     Args:
         facts: The call.
@@ -182,19 +219,25 @@ def find_proven(
             code 0.
     """
     for text in facts.command_texts:
-        if before is not None:
-            text, found, _ = text.rpartition(before.source)
-            if not found or not re.search(r"&&\s*$", text):
-                continue
-        text = re.sub(r"&&\s+", "&& ", _REDIRECTION.sub("", text)).strip()
-        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.replace("&&", "")):
-            continue
-        parts = [part.strip() for part in text.split("&&")]
-        if any(_CHANGES_SHELL.match(part) for part in parts):
-            continue
+        order = read_order(text)
+        if before is None:
+            proven = set(order.list_after_success())
+        else:
+            found = [set(order.list_before(at)) for at in _find_in(order, facts, before)]
+            proven = set.intersection(*found) if found else set()
         for index, command in enumerate(facts.commands):
-            if any(_is_part(command, part) for part in parts):
+            places = _find_in(order, facts, command)
+            if places and proven.issuperset(places):
                 yield 2 * index, command
+
+
+def _find_in(order: SuccessOrder, facts: CallFacts, command: CommandFacts) -> list[int]:
+    """Return which commands of a text may be a given one; several if the text repeats it."""
+    found = [at for at, part in enumerate(order.commands) if _is_part(command, part)]
+    same = [each for each in facts.commands if each.source == command.source]
+    if len(found) == len(same):
+        return [found[at] for at, each in enumerate(same) if each is command]
+    return found
 
 
 def _is_part(command: CommandFacts, part: str) -> bool:

@@ -154,6 +154,12 @@ def code_expression(name: str) -> str:
         # The attribute of what is around it is another form: `#![allow(…)]`.
         escaped = escaped.replace(r"\#", r"\#!?", 1)
     found = start + _open_placeholders(escaped) + end
+    if re.fullmatch(r"\w+\(", text):
+        name = text.removesuffix("(")
+        if name in _OF_C:
+            found = mark_detail(_NO_DECLARATION) + found
+        elif name not in _GLOBAL_FUNCTIONS:
+            found += mark_detail(_CALL_WITHOUT_BRACKETS.format(name=name))
     if text.endswith("("):
         found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
     if re.fullmatch(r"(?:[A-Z]\w*\.)+[a-z_]\w*\(", text):
@@ -163,6 +169,12 @@ def code_expression(name: str) -> str:
     return found
 
 
+# Functions of C, whose names methods and functions of a project have, too: `pool.free(x)`.
+_OF_C = frozenset("alloca calloc free malloc realloc".split())
+# A declaration has a type before the name: `void free(int id);`.
+_NO_DECLARATION = r"(?<!\b(?!(?:return|else|do|and|or|not|throw|case|co_\w+)\b)[A-Za-z_][\w:<>]*(?:[ \t]+[*&]*|[*&]+[ \t]*))"
+# Ruby needs no brackets: `record.update_columns a: 1`.
+_CALL_WITHOUT_BRACKETS = r"|(?<=[\w)\]]\.){name}[ \t]+(?::[a-z_]\w*|\w+:[ \t]|[\"'@\d])"
 # Directives in comments of Python, such as `# type: ignore`.
 _DIRECTIVE = re.compile(r"(#) ?((?:type: ?ignore|noqa|nosec).*)")
 _DOTS = r"(?:\\\.\\\.\\\.|…)"
@@ -189,13 +201,17 @@ def _open_placeholders(escaped: str) -> str:
 
 # Functions that belong to a language or a framework, while methods of the same name usually mean
 # something else: `model.eval()`, `pattern.exec(text)`, `page.setTimeout(1)`.
-_GLOBAL_FUNCTIONS = frozenset(dir(builtins)) | frozenset(
-    """
+_GLOBAL_FUNCTIONS = (
+    frozenset(dir(builtins))
+    | _OF_C
+    | frozenset(
+        """
     abort alert app assert atob auth btoa cache clearInterval clearTimeout close config confirm date
     describe die dump env escape exit fetch find focus import isFinite isNaN it load log mail
     parseFloat parseInt print prompt quit rand random request require response route session
     setImmediate setInterval setTimeout stop structuredClone test time unescape url view
     """.split()
+    )
 )
 _HOLDERS = r"(?:window|globalThis|global|builtins|__builtins__|System|datetime|java|javax|kotlin)"
 
@@ -210,7 +226,10 @@ def _start_of(text: str) -> str:
     is_function = re.match(r"\w+(?:$|\(|!|::)", text) is not None
     if is_global or (is_dotted and text[0].islower()) or not (is_function or is_dotted):
         # `window.fetch()` is the same function, and `datetime.datetime.now()` the same method.
-        held = mark_detail(rf"|(?<=(?<![\w.$]){_HOLDERS}\??\.))")
+        held = rf"|(?<=(?<![\w.$]){_HOLDERS}\??\.)"
+        if first in _OF_C:
+            held += r"|(?<=(?<![\w>])(?:std)?::)"
+        held = mark_detail(f"{held})")
         return rf"{mark_detail('(?:')}(?<![\w.$>:]){held}"
     return r"(?<![\w$])"
 

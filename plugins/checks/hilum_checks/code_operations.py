@@ -26,6 +26,18 @@ _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pipenv|pdm|rye|hatch")
 _SCRIPTS = frozenset("node nodejs bun deno tsx ts-node".split())
 
 
+def find_language(program: str) -> str:
+    """Return the language of the code that a program runs: "py" or "js"; empty for others.
+
+    Args:
+        program: The program.
+    """
+    program = os.path.basename(program)
+    if _PYTHON.fullmatch(program):
+        return "py"
+    return "js" if program in _SCRIPTS else ""
+
+
 @lru_cache(128)
 def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str:
     """Return code without what certainly changes no file.
@@ -36,12 +48,12 @@ def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str
             unchanged.
         with_known: Whether to remove the operations, too, whose paths the code states literally.
     """
-    program = os.path.basename(program)
     if len(text) > MAX_CODE or UNKNOWN in text:
         return text
-    if _PYTHON.fullmatch(program):
+    language = find_language(program)
+    if language == "py":
         return _remove_from_python(text, with_known=with_known)
-    return _remove_from_script(text, with_known=with_known) if program in _SCRIPTS else text
+    return _remove_from_script(text, with_known=with_known) if language else text
 
 
 # --- Python ---------------------------------------------------------------------------------------
@@ -65,6 +77,9 @@ _STARTS = re.compile(
 _DUMPERS = frozenset("json.dump yaml.dump yaml.safe_dump toml.dump tomli_w.dump".split())
 _WRITERS = frozenset("csv.writer csv.DictWriter".split())
 _PATHS = ("Path", "pathlib.Path")
+_TEMPORARY_FOLDERS = frozenset(
+    "tempfile.mkdtemp tempfile.gettempdir tempfile.TemporaryDirectory".split()
+)
 _OPENERS = ("open", "io.open", "codecs.open")
 _PATH_METHODS = frozenset(
     "open write_text write_bytes unlink touch mkdir rmdir chmod read_text read_bytes".split()
@@ -346,9 +361,26 @@ class _Operations:
             return isinstance(node.value, str) and node.value in self.text
         if isinstance(node, ast.JoinedStr):
             return self.expand(node) is not None
+        if self._is_temporary(node):
+            return True
         return self._is_bound(node, self._is_path) or self._is_path_object(node)
 
+    def _is_temporary(self, node: ast.expr) -> bool:
+        """Return whether an expression is a path in a temporary folder that the code makes."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            return self._is_temporary(node.left) and _is_inner_name(node.right)
+        if isinstance(node, ast.Call):
+            name = dotted_name(node.func)
+            if name in _TEMPORARY_FOLDERS:
+                return not node.args and not node.keywords
+            is_joined = name in ("os.path.join", *_PATHS) and bool(node.args)
+            rest = node.args[1:]
+            return is_joined and self._is_temporary(node.args[0]) and all(map(_is_inner_name, rest))
+        return self._is_bound(node, self._is_temporary)
+
     def _is_path_object(self, node: ast.expr) -> bool:
+        if self._is_temporary(node):
+            return True
         if isinstance(node, ast.Call):
             is_path = dotted_name(node.func) in _PATHS and len(node.args) == 1
             return (
@@ -403,6 +435,12 @@ def list_formatted(text: str, program: str) -> tuple[str, ...]:
 
 
 _LISTS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp)
+
+
+def _is_inner_name(node: ast.expr) -> bool:
+    """Return whether an expression is a literal path that does not leave its folder."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and not text.startswith("/") and ".." not in text.split("/")
 
 
 def _is_call_of(node: ast.AST, *names: str) -> bool:

@@ -16,6 +16,18 @@ _SLASHES = frozenset(
 _HASHES = frozenset(
     "bash ex exs jl nix php pl py pyi r rb sh tf toml yaml yml zsh dockerfile makefile".split()
 )
+# Templates, whose texts are no code of one language. An expression in a comment of HTML is evaluated.
+_TEMPLATES = {
+    "erb": r"<%#.*?(?:%>|\Z)",
+    "ejs": r"<%#.*?(?:%>|\Z)",
+    "heex": r"<%!--.*?(?:--%>|\Z)",
+    "eex": r"<%(?:#.*?(?:%>|\Z)|!--.*?(?:--%>|\Z))",
+    "hbs": r"\{\{!(?:--.*?(?:--\}\}|\Z)|[^}]*\}\})",
+    "j2": r"\{#.*?(?:#\}|\Z)",
+    "jinja": r"\{#.*?(?:#\}|\Z)",
+    "twig": r"\{#.*?(?:#\}|\Z)",
+}
+_BLADE = r"\{\{--.*?(?:--\}\}|\Z)"
 _STARS = _SLASHES | {"css"}
 _MARKUP = frozenset("astro html svelte vue xml".split())
 # Languages in which single quotes enclose one character.
@@ -33,7 +45,14 @@ _CLOSED = r"(?!\w)"
 @cache
 def _token_pattern(language: str) -> re.Pattern[str] | None:
     """Return a pattern for the comments and strings of a language; ``None`` if it is unknown."""
+    if language in _TEMPLATES:
+        return re.compile(
+            rf"(?P<comment>{_TEMPLATES[language]})|(?P<prefix>(?!))(?P<string>(?!))", re.DOTALL
+        )
     comments = []
+    if language == "blade":
+        comments.append(_BLADE)
+        language = "php"
     if language in _MARKUP:
         comments.append(r"<!--.*?(?:-->|\Z)")
     if language in _STARS:
@@ -71,8 +90,9 @@ def _token_pattern(language: str) -> re.Pattern[str] | None:
 
 
 # What a string inserts is code: `${…}`, `#{…}`, `\(…)`, and `{…}` in a string with a prefix.
-_INSERTED = re.compile(r"(?:[$#]\{|\\\(|\$\().*", re.DOTALL)
-_INSERTED_AFTER_PREFIX = re.compile(r"\{.*", re.DOTALL)
+_INSERTED = re.compile(r"[$#]\{|\\\(|\$\(")
+_INSERTED_AFTER_PREFIX = re.compile(r"[$#]\{|\\\(|\$\(|\{(?!\{)|\{\{")
+_BRACKET = re.compile(r"[(){}'\"`\\/]")
 # Attributes whose values are code: `@click="…"`, `onclick="…"`, `:class="…"`, `v-if="…"`.
 _CODE_ATTRIBUTE = re.compile(
     r"(?:\son\w+|[@:#*\[(][\w.:\[\]()-]*|\b(?:v|x|ng|on|bind)[-:][\w.:-]*)=$"
@@ -82,8 +102,8 @@ _CODE_ATTRIBUTE = re.compile(
 def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
     """Return a text with spaces for the contents of its comments or strings.
 
-    What a string inserts, such as `${…}`, stays to its end, and so does a text in a language whose
-    comments are not known.
+    What a string inserts, such as `${…}`, stays, and so does a text in a language whose comments are
+    not known.
 
     Args:
         text: The text.
@@ -91,7 +111,7 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
         ignored: What to blank out, of "comments" and "strings".
     """
     name = os.path.basename(path).lower()
-    language = name.rpartition(".")[2]
+    language = "blade" if name.endswith(".blade.php") else name.rpartition(".")[2]
     pattern = _token_pattern(language) if ignored else None
     if pattern is None:
         return text
@@ -107,15 +127,60 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
             return found[0]
         if language in _MARKUP and _CODE_ATTRIBUTE.search(text, max(0, start - 60), start):
             return found[0]
-        content = found["string"][1:-1]
-        inserted = _INSERTED.search(content)
-        if inserted is None and re.search(r"[fFtT$]", found["prefix"]):
-            inserted = _INSERTED_AFTER_PREFIX.search(content)
-        end = inserted.start() if inserted else len(content)
         quote = found["string"][0]
-        return found["prefix"] + quote + _blank(content[:end]) + content[end:] + quote
+        has_prefix = re.search(r"[fFtT$]", found["prefix"]) is not None
+        content = _blank_uninserted(found["string"][1:-1], has_prefix=has_prefix)
+        return found["prefix"] + quote + content + quote
 
     return pattern.sub(blank, text)
+
+
+def _blank_uninserted(content: str, *, has_prefix: bool) -> str:
+    """Return the content of a string with spaces for all that is not inserted."""
+    pattern = _INSERTED_AFTER_PREFIX if has_prefix else _INSERTED
+    parts: list[str] = []
+    at = 0
+    while True:
+        opened = pattern.search(content, at)
+        if opened is None:
+            return "".join((*parts, _blank(content[at:])))
+        parts.append(_blank(content[at : opened.start()]))
+        if opened[0] == "{{":  # a brace of the text
+            parts.append("  ")
+            at = opened.end()
+            continue
+        at = _find_end(content, opened.end())
+        parts.append(content[opened.start() : at])
+
+
+def _find_end(content: str, start: int) -> int:
+    """Return where an insertion ends that begins before a position."""
+    depth = 1
+    for found in _BRACKET.finditer(content, start):
+        # A string or a regular expression may contain brackets.
+        if found[0] in "'\"`\\/":
+            break
+        depth += 1 if found[0] in "({" else -1
+        if depth == 0:
+            return found.end()
+    return len(content)
+
+
+def find_strings(text: str, language: str) -> list[str] | None:
+    """Return the contents of the strings in code; ``None`` if it is not certain which they are.
+
+    Args:
+        text: The code.
+        language: The usual ending of files in its language.
+    """
+    pattern = _token_pattern(language)
+    # A quote in a regular expression begins no string.
+    if pattern is None or "/" in pattern.sub("", text):
+        return None
+    found = [each["string"] for each in pattern.finditer(text) if each["comment"] is None]
+    if any(len(each) < 2 or each[-1] != each[0] for each in found):
+        return None
+    return [each[1:-1] for each in found]
 
 
 def _blank_expression(text: str) -> str:

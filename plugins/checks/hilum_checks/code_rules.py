@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks.clauses import Clause, read_clauses
 from hilum_checks.code_names import (
-    SCRIPTS,
     TEXTS,
     code_expression,
     ignored_parts,
@@ -18,7 +17,7 @@ from hilum_checks.code_names import (
 from hilum_checks.commit_messages import WRITING
 from hilum_checks.file_rules import USUAL_BRANCHES, patterns_of
 from hilum_checks.label_scopes import TESTS
-from hilum_checks.model import Constraint, Content
+from hilum_checks.model import SOURCE_CODE, Constraint, Content
 from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
 
@@ -153,15 +152,12 @@ def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
     # "Files must not exceed 500 lines".
     is_about_files = bool(nouns) and clauses[0].has_only("length", nouns="file|source")
     if unit == "lines" and is_about_files and most >= 50:
-        return Content(rf"(?s:\A(?:[^\n]*\n){{{most}}}[^\n])", _SOURCES)
+        return Content(rf"(?s:\A(?:[^\n]*\n){{{most}}}[^\n])", SOURCE_CODE)
     is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
     is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60
     if not is_plain or not is_about or clauses[0].verbs not in (["exceed"], ["limit"]):
         return None
-    return Content(rf"(?m:^[^\n]{{{most + 1},}})", _SOURCES)
-
-
-_SOURCES = (*SCRIPTS, "*.py", "*.rs", "*.go", "*.java", "*.kt", "*.cs", "*.rb", "*.php", "*.swift")
+    return Content(rf"(?m:^[^\n]{{{most + 1},}})", SOURCE_CODE)
 
 
 def read_required_text(tokens: Sequence[Token], scope: Scope) -> Content | None:

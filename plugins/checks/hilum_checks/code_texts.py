@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -168,6 +169,36 @@ def join_literals(text: str) -> str:
     return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
 
 
+_MAX_DEPTH = 5
+_PATH_CALL = r"(?:pathlib\.)?Path\(\s*(?:'([^'\n]+)'|\"([^\"\n]+)\")\s*\)"
+_PATH_NAME = re.compile(rf"^[ \t]*(\w+)\s*=\s*{_PATH_CALL}[ \t]*(?:$|;|\n)", re.MULTILINE)
+_BOUND = re.compile(r"\b(\w+)\s*(?:=(?!=)|\bin\b|:=)|\bas (\w+)\b")
+_HAS_PARAMETERS = re.compile(r"\b(?:def|lambda)\b")
+_GLOB = re.compile(rf"(?:{_PATH_CALL}|\b(\w+))\.(r?)glob\(\s*(['\"])([^'\"\n]*)\5\s*\)")
+
+
+def _join_globs(text: str) -> str:
+    """Return Python code with the patterns of `glob` below the folder in which it searches."""
+    if "glob(" not in text or "chdir" in text:
+        return text
+    bound = Counter(name for names in _BOUND.findall(text) for name in names if name)
+    named = {
+        found[1]: found[2] or found[3]
+        for found in _PATH_NAME.finditer(text)
+        if bound[found[1]] == 1 and not _HAS_PARAMETERS.search(text)
+    }
+
+    def join(found: re.Match[str]) -> str:
+        folder = found[1] or found[2] or named.get(found[3] or "", "")
+        if not folder:
+            return found[0]
+        deeper = range(_MAX_DEPTH if found[4] or "**" in found[6] else 1)
+        pattern = found[6].replace("**/", "")
+        return " ".join(repr(f"{folder}/{'*/' * depth}{pattern}") for depth in deeper)
+
+    return _GLOB.sub(join, text)
+
+
 # The mode is no part of the path: `open("README.md", "w")`.
 _WITH_MODE = re.compile(r"""(\bopen\(\s*(['"])[^'"\n]*\2)\s*,\s*(['"])[rwaxbtU+]{1,4}\3""")
 
@@ -181,6 +212,7 @@ _FILE_IN_LIST = re.compile(
 
 def find_paths(text: str) -> list[str]:
     """Return the words in a text that may be paths, even if code joins them from parts."""
+    text = _join_globs(text)
     # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
     # ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)

@@ -57,6 +57,13 @@ _FACT = re.compile(
 )
 
 
+# A remark that forbids something else than editing: "(do not commit it either)".
+_FORBIDS_MORE = re.compile(
+    r"(?:and |also )*(?:never|do not|don't|must not|must never) "
+    r"(?:read|open|access|commit|push|run|copy|share|print|log)\b"
+)
+
+
 @attrs.frozen
 class _Reading:
     """What was read from a sentence of a rule.
@@ -170,6 +177,8 @@ def _combine(parts: Sequence[CheckPart], readings: Sequence[_Reading]) -> Compil
     kept = [each for each in parts if each[0] == "ask" or each[1] not in asked]
     check = Check(tuple(dict.fromkeys(kept)))
     omitted = [part for reading in readings if reading.parts for part in reading.omitted]
+    asides = [each for reading in readings if reading.parts for each in reading.sentence.asides]
+    omitted += [each for each in asides if _FORBIDS_MORE.match(each) and "⟦" not in each]
     unread = [_name_prohibition(reading.sentence) for reading in readings if not reading.parts]
     rest = ", ".join(dict.fromkeys([*omitted, *filter(None, unread)]))
     missing = f"; not understood, so not enforced: {rest}" if rest else ""

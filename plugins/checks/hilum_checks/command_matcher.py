@@ -34,6 +34,7 @@ from hilum_checks.model import Commands, Words
 from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
 from hilum_checks.program_spellings import list_spellings
+from hilum_checks.pull_request_bases import targets_other_default
 from hilum_checks.skipped_hooks import match_skipped_hooks
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ _RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
 _COMMITS_OF_PATCHES = frozenset(("am", "cherry-pick", "revert"))
 _SIGN_OFF = ("git", "commit", "--signoff")
 _ENDS = frozenset(("--abort", "--quit"))
+# Commands of Git that run no hooks and change nothing.
+_ONLY_SHOWS = frozenset(
+    "blame cat-file describe diff for-each-ref grep log ls-files ls-tree rev-list rev-parse shortlog show status".split()
+)
 _STARTS_OTHERS = frozenset("npx bunx uvx".split())
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
@@ -80,6 +85,8 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
         for runner in command.command.runners:
             if _matches_alone(exceptions, runner):
                 return ""
+    if not fit and targets_other_default(constraint, command):
+        return "yes"
     return fit
 
 
@@ -346,6 +353,8 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         missing = [each for each in missing if each not in single]
     if missing and not _may_be_hidden(pattern, words):
         return ""
+    if _runs_other_module(pattern, words):
+        return ""
     words = _put_goal_first(pattern, _open_globs(pattern, words))
     if pattern[0] == "cmake" and not options:
         words = program_words.keep_cmake_operands(words)
@@ -360,6 +369,14 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
     if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _runs_other_module(pattern: Words, words: Words) -> bool:
+    """Return whether `python -m NAME` runs another module than the one of a pattern."""
+    if pattern[1:2] != ("-m",) or "-m" not in words[:-1]:
+        return False
+    module = words[words.index("-m") + 1]
+    return UNKNOWN not in module and not fnmatch.fnmatchcase(module, pattern[2])
 
 
 def _open_globs(pattern: Words, words: Words) -> Words:
@@ -383,6 +400,8 @@ def _may_be_hidden(pattern: Words, words: Words) -> bool:
     if pattern[0] == "*" and words[0] != "git":
         return False
     given = words[1:]
+    if pattern[0] == "*" and given[:1] and given[0] in _ONLY_SHOWS:
+        return False
     if words[0] in _STARTS_OTHERS:
         # What follows the name of the other program are its options.
         given = tuple(takewhile(lambda word: word.startswith(("-", UNKNOWN)), given))

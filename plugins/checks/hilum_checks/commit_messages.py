@@ -90,6 +90,13 @@ def _read_wanted(clause: Clause) -> Messages | None:
     return Messages(CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
 
 
+# Names with a number that belong to no ticket: `UTF-8`, `SHA-256`.
+_STANDARDS = (
+    r"(?:UTF|UCS|ISO|IEC|IEEE|ECMA|RFC|PEP|CP|KOI8|SHA\d?|MD|AES|RSA|HMAC|CRC|HTTP|TLS|SSL|IPV|ES|H|X|CVE"
+    r"|GPT|BASE|COVID|USB|PCI|DDR)"
+)
+
+
 def _read_needed_text(clause: Clause) -> Messages | None:
     """Read "include the issue number in commit messages" and "mention ⟦0⟧ in commit messages"."""
     is_plain = clause.has_only("names", nouns="ticket|message|git", places="in")
@@ -99,7 +106,7 @@ def _read_needed_text(clause: Clause) -> Messages | None:
     if len(names) > 1 or not (clause.verbs or names):
         return None
     if not names:
-        return Messages(r"#\d+|\b[A-Z][A-Z0-9]+-\d+", wanted=True)
+        return Messages(rf"#\d+|\b(?!{_STANDARDS}-)[A-Z][A-Z0-9]+-\d+", wanted=True)
     expression = re.escape(names[0]).replace("0", r"\d+").replace(r"\ ", r"\s+")
     return Messages(expression, wanted=True)
 

@@ -26,6 +26,10 @@ def find_commit_messages(facts: CallFacts) -> Iterator[Message]:
         words = git_words(command.words)
         # ``git commit --help`` only displays a page.
         is_help = words[-1:] in (("--help",), ("-h",))
+        if words[1:2] == ("commit",) and parse_options(words[2:], git_options.COMMIT).has(
+            "--dry-run"
+        ):
+            continue
         if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
             yield from _read_message(command, words[1:], facts)
         elif command.effects.program == "git" and _commits_unseen(words[1:]):

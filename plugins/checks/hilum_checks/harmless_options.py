@@ -68,6 +68,7 @@ _OWN_COMMANDS = {
 # Sub-commands for which the option `--dry-run` changes nothing.
 _TRIALS = {
     "composer": frozenset("install remove require update".split()),
+    "argocd": frozenset(("app",)),
     "cargo": frozenset("add publish remove rm update".split()),
     "git": frozenset("add clean commit fetch mv push rm".split()),
     "helm": frozenset("install rollback uninstall upgrade".split()),
@@ -88,6 +89,12 @@ _TRIALS = {
 }
 # `git commit -n` skips the hooks instead.
 _SHORT_TRIALS = frozenset("add clean mv push rm".split())
+# Programs without sub-commands, and the options with which they change nothing.
+_WHOLE_TRIALS = {
+    "ansible-playbook": frozenset(
+        "--check -C --syntax-check --list-tasks --list-hosts --list-tags".split()
+    ),
+}
 _DRY = re.compile(r"--dry-run(?:=(?:client|server))?")
 # Options without a value, after which `--dry-run` is an option and not their value.
 _FLAGS = frozenset(
@@ -144,6 +151,9 @@ def find_trial(program: str, words: Words) -> str:
     """
     if program in ("gradle", "gradlew"):
         return "" if any(UNKNOWN in word for word in words) else find_gradle_trial(words)
+    whole = _WHOLE_TRIALS.get(program)
+    if whole:
+        return next((word for word in words[1:] if word in whole), "")
     options = words[2:]
     if not options or words[1] not in _TRIALS.get(program, ()):
         return ""

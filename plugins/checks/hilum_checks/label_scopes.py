@@ -85,7 +85,8 @@ _GENERAL = frozenset(
     restrictions rule rules safety scope secrets section security setup simplicity stack standard
     standards state status strict strictly structure style styles stop syntax taboos tabs text time
     tip todo todos tooling tools topic tricks types ui usage ux variables versions warning what
-    workflow workflows workspace writing
+    workflow workflows workspace writing ground house golden cardinal basic basics main common global
+    team agent agents base absolute binding fundamental fundamentals essential essentials
     """.split()
 )
 _GENERAL_ENDING = re.compile(

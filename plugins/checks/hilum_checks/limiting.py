@@ -90,6 +90,39 @@ def is_limiting(heading: str) -> bool:
     return any(_limiting_pattern().search(text.strip()) for text in beginnings)
 
 
+_PLATFORM = (
+    r"(?:front-?end|back-?end|client|server|web|mobile|desktop|ios|android|windows|macos|mac|linux)"
+)
+_PLATFORMS = rf"{_PLATFORM}(?:(?:,| and|,? &|/) ?{_PLATFORM})*"
+# "The backend", "Android app", "Walklog for Android".
+_PRODUCT = re.compile(
+    rf"(?:the|our) {_PLATFORMS}|(?:the |our )?{_PLATFORMS} (?:apps?|application|client|project|repo|repository|monorepo"
+    rf"|service|site)|(?P<name>.+) (?:for|on) (?:the )?{_PLATFORMS}"
+)
+# "Rules for Android" and "code for Android" are a part of the project.
+_ABOUT_RULES = re.compile(
+    r"\b(?:rules?|guid\w+|conventions?|instructions?|standards?|polic\w+|styles?|notes?|workflows?|agents?|only"
+    r"|specific|tests?|testing|code|coding|build\w*|work\w*|development|developing|everything|all|changes"
+    r"|commands?|setup|tips|practices)\b"
+)
+
+
+@lru_cache(256)
+def names_product(title: str) -> bool:
+    """Return whether the title of a file only says what the project is: "Walklog for Android".
+
+    Such a title limits no rule to a part of the project, as a heading further below would.
+    """
+    text = normalize_heading(title)
+    if _ABOUT_RULES.search(text):
+        return False
+    aside = re.search(r"\(([^()]*)\)\s*$", title.casefold())
+    if aside is not None:
+        return re.fullmatch(_PLATFORMS, aside[1].strip()) is not None and not is_limiting(text)
+    product = _PRODUCT.fullmatch(text)
+    return product is not None and not (product["name"] and is_limiting(product["name"]))
+
+
 # What applies at all times of the development.
 _GENERAL = re.compile(r"(?:the |our )?(?:local )?development (?:conventions?|rules?|guidelines?)")
 _ASIDE = re.compile(

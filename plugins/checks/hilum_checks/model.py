@@ -16,6 +16,15 @@ Words = tuple[str, ...]
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
 READS: frozenset[Action] = frozenset({"read"})
 EVERYTHING = ("**",)
+SOURCE_CODE = tuple(
+    f"*.{ending}"
+    for ending in (
+        "ts tsx mts cts js jsx mjs cjs vue svelte py pyi rs go java kt kts scala sc groovy gradle cs fs vb rb"
+        " php swift dart c h cc cpp cxx hh hpp hxx ipp inl m mm cu ex exs erl hrl hs ml mli clj cljs lua pl"
+        " pm r jl zig nim d sh bash zsh fish ps1"
+    ).split()
+)
+"""Files of programming languages."""
 _GERUNDS = {
     "read": "reading",
     "create": "creating",
@@ -433,4 +442,6 @@ def _describe_scope(patterns: tuple[str, ...], unless: tuple[str, ...]) -> str:
 
 
 def _list_paths(patterns: tuple[str, ...]) -> str:
+    if patterns == SOURCE_CODE:
+        return "source code"
     return ", ".join(pattern.removeprefix("/") for pattern in patterns)

@@ -70,7 +70,9 @@ def _branch_glob(name: str) -> str:
     head, slash, rest = text.partition("/")
     if slash:
         is_kind = head in _KINDS or "*" in head
-        glob = f"{'*' if is_kind else head}/*"
+        # `<type>/<ticket>-<slug>` wants a hyphen, too.
+        tail = rest if re.fullmatch(r"\*(?:[-_.]\*)+", rest) else "*"
+        glob = f"{'*' if is_kind else head}/{tail}"
         return glob if rest and _FOLDER.fullmatch(head) else ""
     if text in _SHARED:
         return text
@@ -100,7 +102,10 @@ def _read_branches(tokens: Sequence[Token]) -> Commands | None:
         "commit",
     }:
         return None
-    globs = list(map(_branch_glob, names))
+    # "`<type>/<slug>`, e.g. `feature/refunds`": the example allows no more than the template.
+    is_example = bool({"e", "g"} <= words or words & {"like", "example", "e.g", "e.g."})
+    templates = [name for name in names if re.search(r"[<{\[]", name)]
+    globs = list(map(_branch_glob, templates if is_example and templates else names))
     if not all(globs) or set(globs) <= set(_SHARED):
         return None
     allowed = tuple(("git", "switch", "-c", glob) for glob in dict.fromkeys(globs))

@@ -90,6 +90,9 @@ def _find_other_command(constraint: Commands, sentence: str) -> str:
         return "Give the branch a name as the rule says."
     if constraint.skips_hooks or constraint.patterns[0][-1] == "--no-verify":
         return "Run the command without the option that skips the hooks."
+    bases = [words[-1] for words in constraint.unless if words[-2:-1] == ("--base",)]
+    if bases:
+        return f"Run the command with `--base {bases[0]}`."
     option = _find_missing_option(constraint, sentence)
     if option:
         return f"Run the command with `{option}`."

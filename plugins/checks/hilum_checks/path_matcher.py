@@ -62,6 +62,10 @@ class PathMatcher:
         """Return the workspace's file for one in another working tree; empty if it is in none."""
         return self._view.find_twin(os.path.normpath(path), is_top=True)
 
+    def is_temporary(self, path: str) -> bool:
+        """Return whether an absolute path is in a folder for temporary files, not beside the root."""
+        return self._view.is_temporary(os.path.normpath(path))
+
     def anchor(self, constraint: Paths) -> Paths:
         """Return a constraint whose patterns such as ``/../other/**`` are absolute."""
         both = (*constraint.patterns, *constraint.unless)
@@ -392,6 +396,8 @@ class _Match:
         known = path.partition(UNKNOWN)[0]
         if self.constraint.outside:
             return self._match_unknown_outside(known)
+        if self._is_left_out(path.rpartition(UNKNOWN)[2]) or self._is_in_temporary(known, path):
+            return ""
         folder, slash, last = path.rpartition("/")
         if UNKNOWN not in folder and (cwd is not None or path.startswith(_ABSOLUTE)):
             return self._match_unknown_name(folder + slash, last, cwd)
@@ -400,6 +406,26 @@ class _Match:
         else:
             may_fit = any(self._may_be_named(last, each) for each in self.constraint.patterns)
         return "maybe" if may_fit else ""
+
+    def _is_left_out(self, ending: str) -> bool:
+        """Return whether the constraint excepts all files with an ending: `….md`."""
+        suffixes = (each.removeprefix("**/") for each in self.constraint.unless)
+        return any(
+            each.startswith("*.")
+            and not re.search(r"[*?\[{/]", each[1:])
+            and fold(ending).endswith(fold(each[1:]))
+            for each in suffixes
+        )
+
+    def _is_in_temporary(self, known: str, path: str) -> bool:
+        """Return whether a path with an unknown name is in a folder for temporary files.
+
+        A value such as a date or the name of a file leads out of no folder.
+        """
+        folder = known.rpartition("/")[0]
+        if ".." in path.split("/") or not self.view.is_elsewhere(f"{folder}/"):
+            return False
+        return self._is_copy(folder)
 
     def _match_other(self, access: FileAccess) -> Fit:
         """Return how the constraint matches an access other than the instance's own."""

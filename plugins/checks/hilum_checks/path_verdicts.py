@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 import attrs
 from hilum_guard import CHANGED, UNKNOWN, FileAccess
 
-from hilum_checks import code_operations, code_reads, code_texts
+from hilum_checks import code_operations, code_reads, code_texts, deletions
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -19,18 +19,35 @@ from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
 
 
-def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
-    """Return whether a call does a forbidden action on a file, and how."""
+def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False) -> tuple[Fit, str]:
+    """Return whether a call does a forbidden action on a file, and how.
+
+    Args:
+        constraint: The constraint.
+        facts: The call.
+        is_denied: Whether the action is denied, so that the sandbox prevents it, too.
+    """
     doubt = ""
+    is_kept = is_denied and facts.matcher.is_kept_by_sandbox(constraint)
     for fit, access, path in find_accesses(constraint, facts):
+        if _is_rebuilt(constraint, access, facts):
+            continue
         if fit == "yes":
             return "yes", f"{describe_access(access)} {path[:200]}"
-        doubt = doubt or _describe_doubt(constraint, access, path)
+        # A formatter that cannot write one of many files formats the others.
+        is_left_out = is_kept and access.generated and access.existing
+        if not is_left_out:
+            doubt = doubt or _describe_doubt(constraint, access, path)
     if not constraint.outside and constraint.patterns != EVERYTHING:
         action = _find_in_code(constraint, facts)
         if action:
             return "yes", action
         fit, action = _find_in_loaded(constraint, facts)
+        if fit == "yes":
+            return fit, action
+        doubt = doubt or action
+    if facts.tool.risk == "execute" and deletions.forbids_deleting(constraint):
+        fit, action = deletions.find_deletion(constraint, facts)
         if fit == "yes":
             return fit, action
         doubt = doubt or action
@@ -41,6 +58,21 @@ def match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
             or _find_hidden_paths(constraint, facts)
         )
     return ("maybe", doubt) if doubt else ("", "")
+
+
+def _is_rebuilt(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a folder is removed only for a program that makes it anew.
+
+    ``rm -rf dist && npm run build`` edits nothing by hand.
+    """
+    is_removal = access.kind == "delete" and access.deep == "all" and not access.moved
+    if not (is_removal and constraint.by_hand and "change" in constraint.actions):
+        return False
+    if not any(os.path.isdir(os.path.join(cwd or "/", access.path)) for cwd in access.cwds):
+        return False
+    places = [at for at, each in enumerate(facts.commands) if access in each.effects.files]
+    later = facts.commands[places[-1] + 1 :] if places else []
+    return any(each.effects.unknown == "all" for each in later)
 
 
 def _describe_doubt(constraint: Paths, access: FileAccess, path: str) -> str:

@@ -47,8 +47,8 @@ _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
 _CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _WILDCARD_IMPORTS = Content(
-    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+[\w.]+\.\*;)",
-    ("*.py", "*.java", "*.kt", "*.scala"),
+    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+[\w.]+\.(?:\*|_)\s*(?:;|$))",
+    ("*.py", "*.java", "*.kt", "*.kts", "*.scala", "*.sc", "*.groovy"),
 )
 _RELATIVE_IMPORTS = Content(
     r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
@@ -139,6 +139,26 @@ PLAIN_ACTIONS = (
     Plain("send", "emails", "", Tools(v.EMAIL_TOOLS), sure=False),
     Plain("post|publish|send|", "tweets", "", Tools(v.TWEET_TOOLS), sure=False),
 )
+# How the files of Bundler, Mix, Gradle and Swift name a package. A new version adds none.
+ADDED_PACKAGES = Content(
+    r"\bgem\s+['\"]|\.package\(\s*(?:url|name|path):"
+    r"|\{:\w+,\s*(?:\"[~<>=! ]*\d|(?:path|git|github|only|override|runtime|optional|app|env|branch|tag):)"
+    r"|\b(?:[a-z]\w*)?(?:[iI]mplementation|[aA]pi|[cC]ompileOnly|[rR]untimeOnly|kapt|ksp|annotationProcessor)"
+    r"\s*\(?\s*(?:['\"][\w.-]+:|libs\.|platform\()"
+    r"|(?m:^\s*[\w-]+\s*=\s*\{[^\n]*\b(?:module|group)\s*=)|=\s*['\"][\w.-]+:[\w.-]+:",
+    (
+        *("Gemfile", "*.gemspec", "mix.exs", "build.gradle", "build.gradle.kts", "Package.swift"),
+        "*.versions.toml",
+    ),
+)
+
+
+def adds_packages(verb: str, clause: Clause, constraint: Constraint) -> bool:
+    """Return whether a constraint is that of "no new dependencies", and names no installation."""
+    is_install = isinstance(constraint, Commands) and constraint == Commands(v.INSTALL, new=True)
+    return is_install and verb in ("add", "introduce", "") and "packages" in clause.nouns
+
+
 # Folders in which frameworks keep the migrations of a database.
 _MIGRATIONS = ("**/migrations/**", "**/migrate/**", "**/alembic/versions/**", "**/db/changelog/**")
 

@@ -40,8 +40,13 @@ def read_base(tokens: Sequence[Token]) -> Commands | None:
         return None
     if not BRANCH_NAME.fullmatch(names[0]):
         return None
-    patterns = tuple((*v.PULL_REQUEST[0], option) for option in ("--base", "-B"))
-    return Commands(patterns, unless=tuple((*words, names[0]) for words in patterns))
+    # To change the base of one that is open is the same.
+    commands = (v.PULL_REQUEST[0], *v.EDIT_PULL_REQUEST)
+    patterns = tuple((*words, option) for words in commands for option in ("--base", "-B"))
+    allowed = [(*words, names[0]) for words in patterns]
+    # The number of the pull request may come first.
+    allowed += [(*words[:-2], "*", *words[-2:]) for words in allowed if "edit" in words]
+    return Commands(patterns, unless=tuple(allowed))
 
 
 _BASE_WORDS = frozenset(

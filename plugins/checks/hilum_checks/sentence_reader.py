@@ -55,7 +55,7 @@ def _put_name(tokens: Chunk, before: Chunk) -> Chunk:
         return ()
     names = [token for token in earlier or before if token.role in ("name", "branch")]
     # "Files in ⟦0⟧ that … must never be edited" is one clause, whose other words count.
-    if earlier and tokens[at].text.startswith(("must", "may", "should", "shall", "can")):
+    if earlier and earlier[-1].role != "join":
         return ()
     if is_bounded(earlier):
         return ()

@@ -160,6 +160,8 @@ def is_formatter(command: CommandFacts) -> bool:
     """
     if not _runs_installed(command):
         return False
+    if any(access.generated and access.existing for access in command.effects.files):
+        return True
     names = [command.effects.program, *_list_targets(command)]
     return any(map(_FORMATS.fullmatch, names)) or not _FIXES.isdisjoint(command.words[1:])
 

@@ -104,6 +104,7 @@ _SKIPPING = (
 _NEVER = r"(?:do not|don't|never)"
 _NUMBERED = r"⟦\d+⟧"
 _NUMBERED_LIST = rf"{_NUMBERED}(?:\s*(?:, and|,|/|and|or)\s*{_NUMBERED})*"
+_OFF_LIMITS = r"(?:is|are) off[- ]limits(?:[:;,]| [-–—]| \()"
 _EDIT = (
     rf"{_NEVER} (?:hand-)?(?:edit|modify|touch|change)(?: it| them| directly| manually| by hand)*"
 )
@@ -365,6 +366,17 @@ _RULE: tuple[Written, ...] = (
 )
 
 _TEXT: tuple[Written, ...] = (
+    # "⟦0⟧ is off limits (don't read it, don't edit it)".
+    (
+        rf"^({_NUMBERED_LIST}) {_OFF_LIMITS}\s*{_NEVER} (read|open|access)(?: it| them)?"
+        rf"(?:(?:,| or|,? (?:and )?{_NEVER}) (?:edit|modify|change|touch|write)(?: it| them)?)?\)?(?=[ .!]*$)",
+        r"never \2 or edit \1",
+    ),
+    (
+        rf"^({_NUMBERED_LIST}) {_OFF_LIMITS}\s*{_NEVER} (?:edit|modify|change|touch|write)(?: it| them)?"
+        rf"(?:,| or|,? (?:and )?{_NEVER}) (read|open|access)(?: it| them)?\)?(?=[ .!]*$)",
+        r"never \2 or edit \1",
+    ),
     (r"\s+at all\b(?! costs)", ""),
     # The points would end a sentence.
     (r"\b(e\.g|i\.e)\.", r"\1"),
@@ -418,6 +430,12 @@ _NOTE: tuple[Written, ...] = (
 )
 
 _SENTENCE: tuple[Written, ...] = (
+    # "No ⟦0⟧, no ⟦1⟧ in ⟦2⟧" names the place of both.
+    (
+        r"^(no|never use|do not use|don't use) (⟦\d+⟧)(?:, and|,| and|, or| or)"
+        r" (?:no|never use|do not use|don't use) (?=⟦\d+⟧ (?:in|outside)\b)",
+        r"\1 \2 or ",
+    ),
     (
         r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?"
         r"(?:issues|errors|warnings|problems|failures)",
@@ -440,6 +458,21 @@ _SENTENCE: tuple[Written, ...] = (
         r"\bkeep ([^,;]*⟦\d+⟧[^,;]*) (?:untracked(?=[ .!]*$)"
         r"|out of (?:the )?(?:git|version control|source control|commits)\b)",
         r"never commit \1",
+    ),
+    # "⟦0⟧ must never be read or committed": alone, "committed" describes files.
+    (
+        r"(?<=\bbe )((?:[a-z]+(?: |, ))*(?:or|nor) )committed(?=[ .!]*$)",
+        r"\1commit",
+    ),
+    (
+        r"(?<=\bbe )committed((?:, [a-z]+)*,? (?:or|nor) [a-z]+)(?=[ .!]*$)",
+        r"commit\1",
+    ),
+    # "Leave ⟦0⟧ in the code" is about text, and not about a file of this name.
+    (
+        r"\b(?:leave|keep|put) ((?:any |a |an )?⟦\d+⟧(?:(?:, |,? or |,? and )⟦\d+⟧)*)(?: calls?| statements?)?"
+        r" in (?:the |your |our )?(?:source |production |committed )?code(?:base)?(?=[ .!]*$)",
+        r"use \1",
     ),
     # "⟦0⟧ is generated and must not be committed". "⟦0⟧ is not committed" only says what is.
     (

@@ -19,6 +19,7 @@ from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     ORDERS,
     Check,
+    CommandBefore,
     Commands,
     Constraint,
     Content,
@@ -89,15 +90,17 @@ def judge(
     """Judge a call by its arguments. See ``judge_call``."""
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
-    for rule, effect, constraint in parts_of(rules):
+    parts = list(parts_of(rules))
+    required = [each.needed for _, _, each in parts if isinstance(each, CommandBefore)]
+    for rule, effect, constraint in parts:
         forbidden = constraint
         if isinstance(constraint, ORDERS):
-            is_met = history is not None and history.is_met(constraint, facts)
+            is_met = history is not None and history.is_met(constraint, facts, required)
             # A final answer is judged elsewhere.
             if constraint.before is None or is_met:
                 continue
             forbidden = constraint.before
-        fit, action = _match(forbidden, facts)
+        fit, action = _match(forbidden, facts, effect)
         if fit != "yes" and isinstance(forbidden, Commands):
             fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
@@ -199,13 +202,14 @@ def quote_rule(rule: EnforcedRule) -> str:
     return f"The rule “{text}” ({place})"
 
 
-def _match(constraint: Constraint, facts: CallFacts) -> tuple[Fit, str]:
+def _match(constraint: Constraint, facts: CallFacts, effect: Effect) -> tuple[Fit, str]:
+    if isinstance(constraint, Paths):
+        return match_paths(constraint, facts, is_denied=effect == "deny")
     match = _MATCHERS.get(type(constraint))
     return match(constraint, facts) if match else ("", "")
 
 
 _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
-    Paths: match_paths,
     Commands: match_commands,
     Tools: match_tools,
     Hosts: match_hosts,

@@ -48,7 +48,10 @@ GENERATED_FOLDERS = frozenset(
     """
     node_modules .git .venv venv __pycache__ site-packages .next .nuxt .tox .nox .mypy_cache
     .pytest_cache .ruff_cache .gradle .turbo .svelte-kit .terraform pods deriveddata
-    bower_components
+    bower_components deps _build .elixir_ls elm-stuff .dart_tool .stack-work dist-newstyle .build
+    .swiftpm carthage .nx .parcel-cache .eggs .pixi .zig-cache zig-cache zig-out _site .docusaurus
+    .expo .angular .astro .output .nitro .serverless .aws-sam cdk.out .bloop .metals _opam
+    cmake-build-debug cmake-build-release nimcache storybook-static .pnpm-store .bundle
     """.split()
 )
 """Folders that programs write to, anywhere in a path.
@@ -229,6 +232,8 @@ DEPLOY = phrases(
     "|serverless deploy|sls deploy|cdk deploy|sam deploy|wrangler deploy|wrangler publish"
     "|kubectl apply|helm install|helm upgrade|terraform apply|tofu apply|terragrunt apply|pulumi up"
     "|gcloud app deploy|gcloud run deploy|eb deploy|heroku|git push heroku|mise run deploy|kamal deploy"
+    "|argocd app sync|argocd app rollback|helm rollback|kubectl rollout restart|kubectl rollout undo"
+    "|kubectl set image|helmfile apply|helmfile sync|skaffold run|skaffold deploy"
     "|cap production deploy|ansible-playbook|docker stack deploy|railway up|amplify publish"
 )
 TESTS = phrases(
@@ -264,6 +269,7 @@ AS_ROOT = phrases("sudo|doas|su|pkexec")
 OPEN_PULL_REQUEST = phrases("gh pr create|gh pr new")
 OPEN_MERGE_REQUEST = phrases("glab mr create|glab mr new")
 PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request|gh pr new|glab mr new")
+EDIT_PULL_REQUEST = phrases("gh pr edit")
 READY_PULL_REQUEST = phrases("gh pr ready|glab mr update --ready")
 ISSUE = phrases("gh issue create|glab issue create|gh issue new|glab issue new")
 CLOSE_ISSUE = phrases("gh issue close|glab issue close")
@@ -313,6 +319,8 @@ INSTALL = phrases(
     "|bun install|cargo add|cargo install|go get|go install|gem install|bundle add"
     "|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk add"
     "|pacman -S|snap install|npx --yes|dotnet add"
+    "|mix igniter.install|nx add|pnpm nx add|npx nx add|ng add|expo install|npx expo install"
+    "|flutter pub add|dart pub add|swift package add-dependency"
 )
 PUBLISH = phrases(
     "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload"

@@ -12,6 +12,7 @@ from hilum_guard import UNKNOWN, FileAccess
 from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_steps import is_inside
+from hilum_checks.code_literals import replace_code, show_literals
 from hilum_checks.code_operations import remove_harmless
 from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.code_texts import find_paths, may_write, read_text
@@ -25,6 +26,7 @@ from hilum_checks.next_steps import limits_lines
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
+from hilum_checks.task_kinds import checks_only
 
 # --- content --------------------------------------------------------------------------------------
 
@@ -35,15 +37,9 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     if constraint.wanted:
         return match_required(constraint, facts, paths)
     doubt = ""
-    folders = {
-        access
-        for command in facts.commands
-        if command.effects.program == "mkdir" and not command.command.writes
-        for access in command.effects.files
-    }
+    without_text = _find_without_text(facts)
     for access in (*facts.accesses, *_accesses_of_code(facts)):
-        # A folder has no text.
-        if access in folders:
+        if access in without_text:
             continue
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
         if not fit or copied_texts.is_moved_within(facts, paths, access):
@@ -66,6 +62,20 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     return ("maybe", doubt) if doubt else ("", "")
 
 
+# Programs that make folders or empty files, or only change the times of files.
+_TEXTLESS = frozenset(("mkdir", "rmdir", "touch"))
+
+
+def _find_without_text(facts: CallFacts) -> set[FileAccess]:
+    """Return the accesses with which a call makes a file or folder without writing a text."""
+    found: set[FileAccess] = set()
+    others: set[FileAccess] = set()
+    for command in facts.commands:
+        is_textless = command.effects.program in _TEXTLESS and not command.command.writes
+        (found if is_textless else others).update(command.effects.files)
+    return found - others
+
+
 _EDITORS = frozenset("vim vi nvim ex ed red emacs nano".split())
 
 
@@ -79,7 +89,7 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
             if may_write(remove_harmless(text, command.effects.program)):
                 words = (each for each in command.words[1:] if not _is_code(each, command))
                 for path in (*find_paths(text), *words):
-                    if not _is_called(path, text):
+                    if not _is_called(path, text) and _may_be_file(path, text, command):
                         yield FileAccess("write", path, cwds=(command.cwd,))
 
 
@@ -96,6 +106,15 @@ def _is_called(name: str, text: str) -> bool:
     if re.search(rf"""['"`/]{name}\b|(?<!\w){name}['"`/]""", text):
         return False
     return re.search(rf"(?<![\w/]){name}\s*\(", text) is not None
+
+
+def _may_be_file(path: str, text: str, command: CommandFacts) -> bool:
+    """Return whether a word in code may be a file: a bare word is one only in quotes."""
+    if path in command.words or re.search(r"[./]", path):
+        return True
+    if re.search(rf"""['"`/]{re.escape(path)}['"`]""", text):
+        return True
+    return os.path.lexists(os.path.join(command.cwd or "/", path))
 
 
 _DOTTED = re.compile(r"\.?[A-Za-z_]\w*(?:\.\w+)*")
@@ -199,7 +218,7 @@ def _show_added(constraint: Content, facts: CallFacts, access: FileAccess) -> st
     if limits_lines(constraint):
         return "too many lines"
     if facts.command_texts:
-        changes = [("", "\n".join(list_texts(facts.commands)))]
+        changes = [("", "\n".join(_list_written(facts)))]
     else:
         changes = [*_replacements(facts, access, whole=bool(constraint.ignored))]
     for old, new in changes:
@@ -218,28 +237,59 @@ def _prints_text(constraint: Content, facts: CallFacts, access: FileAccess) -> b
     """Return whether the words of commands contain forbidden text, whole or in pieces."""
     if _joins_pieces(constraint, facts, access):
         return True
-    texts = [*list_texts(facts.commands)]
-    if constraint.ignored and _only_prints(facts):
+    printing = _list_printing(facts) if constraint.ignored else []
+    if printing:
         # One text must not begin a comment in which the next one is.
         path = access.path
-        texts = [blank_remarks(text, path, constraint.ignored) for text in texts]
+        texts = [blank_remarks(text, path, constraint.ignored) for text in list_texts(printing)]
     else:
-        # The whole line is searched, because any of its words may be written to the file. Quotes of
-        # the shell, and of code that writes, would look like strings.
-        texts = [*facts.command_texts, *texts]
+        texts = _list_written(facts)
     return count_matches(constraint.expression, "\n".join(texts)) != 0
+
+
+def _list_written(facts: CallFacts) -> list[str]:
+    """Return the texts that a command line may write to a file.
+
+    The whole line is searched, because any of its words may be written. Quotes of the shell, and of
+    code that writes, would look like strings, so that comments and strings stay. Code that runs is
+    no text, but the literals in it are.
+    """
+    commands, literals = show_literals(facts.commands)
+    texts = [replace_code(text, literals) for text in facts.command_texts]
+    return [*texts, *list_texts(commands)]
 
 
 # Programs that write their words, or their input, exactly as they are.
 _PRINTERS = frozenset(("echo", "printf", "cat", "tee", "mkdir", "cd", "true", ":"))
+# Programs that write nothing of what the words of a command line say to the project's files.
+_BYSTANDERS = frozenset("git ls chmod test [ wc rm touch sleep py_compile compileall".split())
+_MODULES = frozenset(("py_compile", "compileall"))
+_JOINS_COMMANDS = re.compile(r"(?<!\|)\|(?!\|)|`|[$<>]\(")
 
 
-def _only_prints(facts: CallFacts) -> bool:
-    """Return whether a command line writes only texts that its words and here-documents show."""
-    return not _writes_unknown(facts) and all(
-        command.effects.program in _PRINTERS and not command.effects.code
-        for command in facts.commands
-    )
+def _list_printing(facts: CallFacts) -> list[CommandFacts]:
+    """Return the commands that print, if nothing else writes text; otherwise, an empty list."""
+    if _writes_unknown(facts) or any(command.effects.code for command in facts.commands):
+        return []
+    printing = [each for each in facts.commands if each.effects.program in _PRINTERS]
+    others = [each for each in facts.commands if each.effects.program not in _PRINTERS]
+    if not others:
+        return printing
+    line = "\n".join(facts.command_texts)
+    for command in printing:
+        line = line.replace(command.command.stdin or "\0", "")
+    # In a pipe, another program may change the text.
+    if _JOINS_COMMANDS.search(line) or not all(map(_writes_no_words, others)):
+        return []
+    return printing
+
+
+def _writes_no_words(command: CommandFacts) -> bool:
+    """Return whether a command certainly writes none of its words or inputs to a file."""
+    if command.command.stdin is not None or command.command.writes or command.texts:
+        return False
+    is_module = command.words[1:2] == ("-m",) and _MODULES.issuperset(command.words[2:3])
+    return is_module or command.effects.program in _BYSTANDERS or checks_only(command)
 
 
 def _joins_pieces(constraint: Content, facts: CallFacts, access: FileAccess) -> bool:

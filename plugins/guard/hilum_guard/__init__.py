@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hilum_guard.command_paths import as_seen_by_commands, locate
     from hilum_guard.commands import judge_command
     from hilum_guard.commands.predicted_output import python_prints
+    from hilum_guard.commands.shell_grammar import Source as ShellSource
+    from hilum_guard.commands.shell_words import Unreadable as UnreadableShell
     from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
     from hilum_guard.effects.command_effects import read_effects
     from hilum_guard.effects.file_access import CHANGED, UNKNOWN, CommandEffects, FileAccess
@@ -72,7 +74,9 @@ __all__ = [
     "GuardSettings",
     "ProtectedPaths",
     "Redactor",
+    "ShellSource",
     "SimpleCommand",
+    "UnreadableShell",
     "add_rule",
     "as_seen_by_commands",
     "describe_call",
@@ -119,6 +123,8 @@ _MODULES = {
     "CommandVerdict": "commands.verdicts",
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
+    "ShellSource": "commands.shell_grammar:Source",
+    "UnreadableShell": "commands.shell_words:Unreadable",
     "is_new_file": "new_files",
     "as_seen_by_commands": "command_paths",
     "locate": "command_paths",

@@ -92,7 +92,7 @@ def remove_comments(given: Sequence[str]) -> tuple[list[str], list[Comment]]:
     lines: list[str] = []
     comments: list[Comment] = []
     fences = FenceTracker()
-    closing = [number for number, line in enumerate(given, 1) if _CLOSE in line]
+    last_close = max((number for number, line in enumerate(given, 1) if _CLOSE in line), default=0)
     inner: list[str] = []  # the lines of the open comment
     for number, line in enumerate(given, 1):
         rest = line
@@ -102,14 +102,14 @@ def remove_comments(given: Sequence[str]) -> tuple[list[str], list[Comment]]:
             if close:
                 comments.append(Comment(number - len(inner) + 1, "\n".join(inner)))
                 inner = []
-        # Inside a comment, nothing is left, so that reported line numbers stay correct.
+        # The lines of a comment become empty, so that reported line numbers stay correct.
         if fences.is_code(rest):
             lines.append(rest)
             continue
         kept, opened = _remove_from_line(rest, number, comments)
         if opened is None:
             lines.append(kept)
-        elif number < max(closing, default=0):
+        elif number < last_close:
             lines.append(kept.rstrip())
             inner = [opened]
         else:
@@ -132,10 +132,11 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
     start = plain.find(_OPEN)
     while start >= 0:
         rest += line[at:start]
-        text, close, _ = line[start + len(_OPEN) :].partition(_CLOSE)
-        if not close:
-            return rest, text
-        comments.append(Comment(number, text))
-        at = start + len(_OPEN) + len(text) + len(_CLOSE)
+        begin = start + len(_OPEN)
+        end = line.find(_CLOSE, begin)
+        if end < 0:
+            return rest, line[begin:]
+        comments.append(Comment(number, line[begin:end]))
+        at = end + len(_CLOSE)
         start = plain.find(_OPEN, at)
     return rest + line[at:], None

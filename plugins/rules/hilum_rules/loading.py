@@ -12,7 +12,7 @@ import attrs
 import hilum_checks
 from hilum import Workspace, config_folder
 from hilum_checks.heading_completion import complete_sentence, name_order
-from hilum_checks.limiting import is_limiting
+from hilum_checks.limiting import is_limiting, names_product
 from msgspec.structs import replace
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
@@ -73,7 +73,7 @@ class Loader:
         self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
         self._parsed: dict[Key, ParsedFile] = {}
         self.stamps: dict[Path, Stamp | None] = {}
-        self._compiled: dict[Rule, tuple[Compiled, Problems]] = {}
+        self._compiled: dict[tuple[Rule, str], tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
 
@@ -215,9 +215,10 @@ class Loader:
         rules: list[Rule] = []
         problems: list[Problem] = []
         seen = Counter[str]()
+        title = _find_title(found, drafts)
         for draft in drafts:
             rule = _make_rule(draft, found, seen)
-            compiled, mistakes = self._compile(rule)
+            compiled, mistakes = self._compile(rule, title)
             for index, message in mistakes:
                 problems.append(Problem(rule.path, rule.enforce[index].line, message))
             rules.append(
@@ -230,16 +231,16 @@ class Loader:
             )
         return tuple(withdraw_limited(rules)), problems
 
-    def _compile(self, rule: Rule) -> tuple[Compiled, Problems]:
+    def _compile(self, rule: Rule, title: str) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
         # The check does not depend on where the rule is in its file.
-        key = replace(rule, id="", path="", line=0)
+        key = replace(rule, id="", path="", line=0), title
         if key not in self._compiled:
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
                 self._compiled[key] = hilum_checks.compile_lines(texts, folder=rule.folder)
             else:
-                self._compiled[key] = _compile_sentence(rule), []
+                self._compiled[key] = _compile_sentence(rule, title), []
         return self._compiled[key]
 
 
@@ -250,13 +251,21 @@ def _short_cells(rule: Rule) -> list[str]:
     return [value for value in values if 0 < len(value.split()) <= MAX_LEAD_WORDS // 2]
 
 
-def _compile_sentence(rule: Rule) -> Compiled:
+def _find_title(found: FoundFile, drafts: list[Draft]) -> str:
+    """Return the heading above everything in a file, if it only names the project."""
+    outermost = {draft.titles[:1] for draft in drafts if draft.path == found.shown}
+    title = "".join(*outermost) if len(outermost) == 1 else ""
+    return title if names_product(title) else ""
+
+
+def _compile_sentence(rule: Rule, title: str) -> Compiled:
     headings = rule.section.split(" > ")
     # "Pre-PR checklist > Tests": what the outer heading says of the order holds for the inner one.
     is_step = rule.content.startswith("[ ]") or " pass" in rule.content
     orders = [each for each in headings if is_step and name_order(each)]
     heading = "" if rule.lead else (orders or headings)[-1]
-    limiting = [each for each in (*headings, *_short_cells(rule)) if is_limiting(each)]
+    inner = headings[1:] if headings[0] == title else headings
+    limiting = [each for each in (*inner, *_short_cells(rule)) if is_limiting(each)]
     limit = limiting[-1] if limiting else ""
     compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)

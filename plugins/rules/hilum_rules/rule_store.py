@@ -49,6 +49,10 @@ SLOW_SECONDS = 10.0
 """Seconds until another look in the event loop, because the machine may only have been busy."""
 MAX_TEXT = 50_000
 """Maximum number of characters to search for file names in a prompt."""
+# Command lines without patterns, variables and code, in which each folder is named in full.
+_PLAIN_COMMAND = re.compile(r"(?:[\w\s/:=,@+\"'&;|>-]|(?<![\s\"'=])\.|\.(?=[\w.]))*")
+_SEARCHES = re.compile(r"\b(?:find|fd|xargs|parallel|clean|apply|am|patch)\b")
+_NAME = re.compile(r"[\w.@+-]+")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -95,6 +99,8 @@ class RuleStore:
         self._nested: dict[Path, bool] = {}
         self._in_play: set[str] = set()
         self._touched: dict[str, None] = {}
+        # The folders below which all nested folders with rules are known.
+        self._searched: set[str] = set()
         self._stamps: dict[Path, Stamp | None] = {}
         self._slow_until = 0.0
 
@@ -312,6 +318,31 @@ class RuleStore:
             return False
         self._remember(paths)
         return True
+
+    def names_known_folders(self, command: str) -> bool:
+        """Return whether a command line certainly uses no folder that was not examined before.
+
+        The look takes microseconds, so that it may happen in the event loop.
+        """
+        is_plain = _PLAIN_COMMAND.fullmatch(command) and not _SEARCHES.search(command)
+        if not is_plain or time.monotonic() < self._slow_until:
+            return False
+        # To use a folder, a command names it, and the examined folders above it perhaps earlier.
+        names = set(_NAME.findall(command))
+        workspace = self.paths.workspace
+        folders = [Path(), *(folder.relative_to(workspace) for folder in self._nested)]
+        if len(names) * len(folders) > MAX_QUICK_STAMPS or self._list_waiting(self.snapshot.files):
+            return False
+        paths = (os.path.join(folder, name) for folder in folders for name in names)
+        return not any(next(self._new_folders(path), None) for path in paths)
+
+    def touch_below(self, folder: str) -> None:
+        """Record that a command may change any file below a folder, once in a session."""
+        if folder in self._searched:
+            return
+        self._searched.add(folder)
+        nested = find_nested_folders(self.paths.workspace / folder)
+        self.touch([(PurePosixPath(folder) / inner).as_posix() for inner in nested])
 
     def _remember(self, paths: Iterable[str]) -> None:
         self._touched |= dict.fromkeys(paths)

@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATH_PARAMETERS = frozenset(
-    ("path", "paths", "file", "files", "file_path", "folder", "directory", "cwd")
+    "path paths file files file_path folder directory cwd working_directory".split()
 )
 """Tool parameters that name files, besides those that a tool declares as written."""
+COMMAND_PARAMETERS = ("command", "text")
+"""Tool parameters that contain command lines, or input of a running program."""
 MAX_WORDS = 50
 """Maximum number of paths to find in a prompt."""
 MAX_SUBJECT = 20_000
@@ -349,6 +351,8 @@ class Rules:
         """
         named = list(_named_paths(call, tool))
         if not self._enforced() and not self._may_add_rules(call, tool):
+            if not self._uses_known_folders(call, tool):
+                return self._run_in_thread("touched", self._judge, agent, call, tool, named)
             if not named:
                 return None
             # Most calls use a folder that was used before, and need no thread.
@@ -361,6 +365,8 @@ class Rules:
         # The paths are recorded before the rules are read, because a nested folder's rules apply
         # even to the first call that uses the folder.
         self._store.touch(inside)
+        if not self._uses_known_folders(call, tool):
+            self._touch_folders(call, inside)
         self._hold()
         verdicts: list[Verdict | None] = []
         with self._as_seen_by_commands():
@@ -373,6 +379,22 @@ class Rules:
                 verdicts += map(ask, self._explain_changes_of_rules(rules, agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
         return max(filter(None, verdicts), key=lambda verdict: verdict.rank, default=None)
+
+    def _uses_known_folders(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether a call runs no command that may use a folder for the first time."""
+        if tool.risk != "execute":
+            return True
+        return all(map(self._store.names_known_folders, _command_texts(call)))
+
+    def _touch_folders(self, call: ToolCall, named: list[str]) -> None:
+        """Record the files and folders that the commands of a call use. Blocks."""
+        root = self.session.workspace.root
+        folder = root.joinpath(*named[:1])
+        for command in _command_texts(call):
+            used = list(hilum_checks.find_used_paths(command, root, folder))
+            self._store.touch(self._inside(dict.fromkeys(each.path for each in used)))
+            for below in self._inside(dict.fromkeys(each.path for each in used if each.deep)):
+                self._store.touch_below(below)
 
     def _judge_by_checks(
         self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
@@ -526,15 +548,24 @@ def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
     ]
 
 
-def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
-    """Yield the paths in a call's arguments."""
+def _read_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return a call's arguments by name; a call with malformed arguments does not run."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:
-        return
-    if not isinstance(arguments, dict):
-        return
-    for name, value in arguments.items():
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _command_texts(call: ToolCall) -> list[str]:
+    """Return the command lines in the arguments of a call that executes."""
+    arguments = _read_arguments(call)
+    return [text for text in map(arguments.get, COMMAND_PARAMETERS) if isinstance(text, str)]
+
+
+def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
+    """Yield the paths in a call's arguments."""
+    for name, value in _read_arguments(call).items():
         if name in PATH_PARAMETERS or name in tool.writes:
             for path in value if isinstance(value, list) else [value]:
                 if isinstance(path, str):

@@ -51,11 +51,25 @@ def test_files_are_as_they_are_written(
 
 
 def test_a_formatter_changes_files_that_are_there_and_makes_their_content(root: Path) -> None:
-    for text in ("black src", "ruff check --fix src", "isort src"):
+    for text in (
+        "black src", "ruff check --fix src", "isort src", "clang-format -i src", "rubocop -A src",
+        "terraform fmt src", "mix format src", "shfmt -i 2 -w src", "swiftformat src --exclude x",
+        "clang-tidy -p build --fix src", "php-cs-fixer fix src", "yapf -i src", "ktlint -F src",
+    ):  # fmt: skip
         (access,) = [each for each in effects(text, root)[0].files if each.kind == "write"]
         assert (access.path, access.existing, access.generated) == ("src", True, True)
-    for text in ("black --check src", "ruff check src", "prettier src"):
+    for text in (
+        "black --check src", "ruff check src", "prettier src", "clang-format src", "rubocop src",
+        "terraform fmt -check src", "terraform plan src", "mix test src", "shfmt -d src",
+        "swiftformat --lint src", "php-cs-fixer fix --dry-run src", "yapf src", "pint --test src",
+    ):  # fmt: skip
         assert "write" not in {access.kind for access in effects(text, root)[0].files}
+
+
+def test_kustomize_edit_changes_the_file_of_its_folder(root: Path) -> None:
+    written = files("cd src && kustomize edit set image a=b", root)
+    assert "kustomization.yaml" in {path for kind, path, _ in written if kind == "write"}
+    assert "write" not in {kind for kind, _, _ in files("kustomize build src", root)}
 
 
 def test_a_copy_says_what_is_put_where(root: Path) -> None:

@@ -41,6 +41,19 @@ async def test_a_protected_path_is_named(confinement, output):
     assert "in another terminal" in text
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "fatal: renaming '.git/hooks/x' failed: Invalid cross-device link\n",
+        "Error: EXDEV: cross-device link not permitted, rename 'a' -> '.git/hooks/x'",
+    ],
+)
+async def test_a_rename_across_mounts_is_explained(confinement, output):
+    text = confinement.explain_refusal(output)
+    assert "cannot be renamed into or out of the folder of .git/hooks" in text
+    assert "`mv`, which copies it" in text
+
+
 async def test_a_folder_outside_is_explained(confinement):
     text = confinement.explain_refusal("touch: cannot touch '/usr/x': Read-only file system")
     assert text.startswith("The sandbox lets commands write only to this project")

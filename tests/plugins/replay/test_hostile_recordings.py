@@ -125,7 +125,11 @@ def test_links_through_links_plant_nothing_in_a_corpus_of_pytest(copy, victim, t
     done = subprocess.run(
         [*command, "--hilum-corpus", str(tmp_path)],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "PYTEST_DEBUG_TEMPROOT": str(tmp_path.parent),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -78,7 +78,11 @@ async def test_an_exported_test_passes_without_network_and_keys(tmp_path):
     assert exported.test.name == "test_two_scenes.py"
     shutil.rmtree(tmp_path / "bench")
     shutil.move(tmp_path / "out", tmp_path / "elsewhere")
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTEST_DEBUG_TEMPROOT": str(tmp_path),
+    }
     done = await trio.run_process(
         [*PYTEST, "elsewhere"], cwd=tmp_path, env=environ, capture_stdout=True, check=False
     )
@@ -307,10 +311,12 @@ def test_a_recording_for_another_plugin_set_is_refused(copy):
 
 def run_corpus(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the corpus as the author of a plugin does, outside of this repository."""
+    # In the usual folder, pytest would remove the files of earlier runs, which may take minutes.
+    temporary = {"PYTEST_DEBUG_TEMPROOT": str(folder.parent)}
     return subprocess.run(
         [*PYTEST, *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), **environ},
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **temporary, **environ},
         capture_output=True,
         text=True,
         check=False,

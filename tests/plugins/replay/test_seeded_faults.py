@@ -137,6 +137,7 @@ def test_the_corpus_finds_a_fault(tmp_path, fault):
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
+        "PYTEST_DEBUG_TEMPROOT": str(tmp_path.parent),
         "PYTHONPATH": str(tmp_path / "kernel"),
     }
     options = "-q -x -p no:cacheprovider -p no:schemathesis --hilum-corpus standard".split()

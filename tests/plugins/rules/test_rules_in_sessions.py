@@ -196,6 +196,76 @@ async def test_nested_rules_come_with_the_first_touch_and_hold_for_that_very_cal
     assert list(sealed(b)[1]) == ["rules", "rules AGENTS.md", "rules sub/AGENTS.md"]
 
 
+FOLDER = "services/pricing"
+# Each uses a nested folder for the first time: by words, working folder, redirection, code, search.
+FIRST_COMMANDS = (
+    f"sed -i s/1/2/ {FOLDER}/rates.json",
+    f"cd {FOLDER} && sed -i s/1/2/ rates.json",
+    f"env -C {FOLDER} rm rates.json",
+    f"echo 2 > {FOLDER}/rates.json",
+    f"python3 -c \"open('{FOLDER}/rates.json', 'w').write('2')\"",
+    "for d in services/*; do (cd $d && rm rates.json); done",
+    "find . -name rates.json -exec rm {} +",
+    "rm -rf services",
+)
+
+
+@pytest.mark.parametrize("rules", ["", RULES])
+async def test_nested_rules_hold_for_the_first_command_that_uses_the_folder(
+    bench, tmp_path: Path, rules: str
+) -> None:
+    files = {f"{FOLDER}/AGENTS.md": "- Never edit `rates.json`.\n", f"{FOLDER}/rates.json": "1"}
+    for number, command in enumerate(FIRST_COMMANDS):
+        b = await bench(
+            hilum_rules,
+            hilum_shell,
+            answers=[use("run_terminal_cmd", command=command), "ok"],
+            files=files | ({"AGENTS.md": rules} if rules else {}),
+            folder=tmp_path / str(number),
+        )
+        await b.run("Hi")
+        result = b.result("run_terminal_cmd")
+        assert result.code == "E_DENIED", command
+        assert f"“Never edit `rates.json`.” ({FOLDER}/AGENTS.md:1)" in result.text
+        assert (b.workspace / FOLDER / "rates.json").read_text() == "1"
+
+
+async def test_a_command_brings_the_rules_of_the_folders_that_it_uses_and_no_others(bench) -> None:
+    commands = ["ls", "grep -rn 1 .", "echo 2 > a/b.txt", "cd a && touch c"]
+    b = await bench(
+        hilum_rules,
+        hilum_shell,
+        answers=[*(use("run_terminal_cmd", command=command) for command in commands), "ok"],
+        files={"a/AGENTS.md": "- Never edit `x`.", "b/AGENTS.md": "- Never edit `x`.", "b/c": "1"},
+    )
+    await b.run("Hi")
+    assert [result.code for result in b.results] == ["", "", "", ""]
+    assert [file.path for file in b.session.plugin(Rules).snapshot.active] == ["a/AGENTS.md"]
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("pytest -q tests/test_a.py", True),
+        ("git commit -m 'x: y' && ls", True),
+        ("cat tests/unit/a.py", False),
+        ("cd tests && cat unit/a.py", False),
+        ("cat unit/a.py", False),
+        ("rm -r .", False),
+        ("rm te*", False),
+        ("cd $X && rm a", False),
+        ("find -delete", False),
+    ],
+)
+def test_a_look_tells_that_a_command_uses_known_folders_only(
+    put, current, command: str, known: bool
+) -> None:
+    put({"tests/unit/a.py": "", "tests/test_a.py": ""})
+    store = current()
+    store.touch(["tests/test_a.py"])
+    assert store.names_known_folders(command) is known
+
+
 async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor_that_has_it_open(
     bench,
 ) -> None:

@@ -104,6 +104,9 @@ KEEPS = [
     (LOCK, 'tmp=$(mktemp) && sed s/a/b/ src/a.py > "$tmp" && mv "$tmp" src/a.py'),
     (EVAL, 'tmp=$(mktemp) && sed s/a/b/ src/a.js > "$tmp" && mv "$tmp" src/a.js'),
     ("Don't touch `a-cli`.", "cargo build --release -p a-cli"),
+    ("Use `uv`, never `pip`.", "git ls-files '*.py' | xargs -r python3 -m py_compile"),
+    ("Never use `--no-verify`.", 'git branch | while read -r b; do git log -1 "$b"; done'),
+    ("Never use `--no-verify`.", "git log --format=%H -3 | xargs -I{} git show --stat {}"),
     # What a command leaves out, and what Git shows.
     (SECRET, "zip -r /tmp/a.zip . -x data/i.csv deploy/secrets.yaml"),
     (SECRET, "zip -r /tmp/a.zip . -x '*.git*' 'deploy/*'"),
@@ -117,6 +120,7 @@ KEEPS = [
     (STYLE, "git add -A && cat > /tmp/m-1 <<'E'\nfeat: x\nE\ngit commit -F /tmp/m-1"),
     (STYLE, "echo 'feat: x' | tee /tmp/m-1 && git commit -F /tmp/m-1"),
     (STYLE, "echo 'feat: x' | tee /tmp/m-1 > /dev/null; git commit -F /tmp/m-1"),
+    (STYLE, "git commit --dry-run -m wip"),
     # Programs of the project.
     (SERVER, "pnpm vite build"),
     (SERVER, "pnpm vite preview"),
@@ -160,6 +164,11 @@ KEEPS = [
         ),
     ),
     (DOCUMENTS, f"node -e \"{NODE}fs.writeFileSync(p,fs.readFileSync(p).replace('a','b'))\""),
+    (
+        STATE,
+        python("import os, tempfile\nopen(os.path.join(tempfile.mkdtemp(), 'x'), 'w').write('y')"),
+    ),
+    (PRINT, python("import tempfile\nd = tempfile.mkdtemp()\nprint(open('README.md').read(), d)")),
 ]
 BREAKS = [
     (VENDOR, f"rg -l a vendor | {LOOP}"),
@@ -203,8 +212,13 @@ BREAKS = [
     (STYLE, "set -C; echo 'feat: x' > /tmp/m-1; git commit -F /tmp/m-1"),
     (STYLE, "(echo 'feat: x'; echo wip) > /tmp/m-1; git commit -F /tmp/m-1"),
     (STYLE, "(sleep 1; echo wip > /tmp/m-1) & echo 'feat: x' > /tmp/m-1; git commit -F /tmp/m-1"),
+    (STYLE, "git commit -m --dry-run"),
     (STYLE, "echo wip | tee /tmp/m-1 && git commit -F /tmp/m-1"),
     (STYLE, "echo 'feat: x' | tee -a /tmp/m-1; git commit -F /tmp/m-1"),
+    ("Use `uv`, never `pip`.", "python3 -X dev -m pip install a"),
+    ("Use `uv`, never `pip`.", "python3 -m $X install a"),
+    ("Never use `--no-verify`.", "git commit $X"),
+    ("Never use `--no-verify`.", "git $X commit"),
     (SERVER, "pnpm vite"),
     (SERVER, "yarn vite --port 1"),
     (SERVER, "pnpm next dev"),
@@ -225,6 +239,13 @@ BREAKS = [
     ("Don't use `any` in TypeScript.", ("a.ts", "const t = /a/; let b: string|any;\n")),
     ("Never use `expect()`.", ("a.rs", "fn a() { b.expect(c); }\n")),
     (EVAL, ("a.js", "const r = x ? /['\"]/g : /[/]/; eval(x);\n")),
+    (PRINT, python("open('runner', 'w').write('print(1)')")),
+    (
+        STATE,
+        python(
+            "import os, tempfile as t\nopen(os.path.join(t.mkdtemp(), '../' + x), 'w').write('')"
+        ),
+    ),
     (PRINT, python("n = 1\nopen('src/a.py', 'w').write(f'print({n})')")),
     (STATE, python("open('infra/dev/a.tfstate').read()")),
     (STATE, python("import sys\nopen(sys.argv[1] + 'x', 'w').write('a')")),

@@ -27,7 +27,7 @@ from hilum_guard.commands.path_checks import PathChecker
 from hilum_guard.commands.project_scripts import Scripts, script_commands
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_reader import ShellReader
-from hilum_guard.commands.shell_words import UNKNOWN, Unreadable
+from hilum_guard.commands.shell_words import CHANGED, UNKNOWN, Unreadable
 from hilum_guard.commands.statements import split_statements
 from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand, Unresolved
 
@@ -207,7 +207,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         found=found,
         finder=tuple(_show(word.value) for word in finder.words) if finder else (),
         finder_at=finder.at if finder else 0,
-        source=_show(simple.source),
+        source=_show(simple.source.replace(CHANGED, UNKNOWN)),
         literal=all(word.plain for word in simple.words),
         assigned=simple.assigned,
         writes=tuple(_find_redirected(simple, ">")),

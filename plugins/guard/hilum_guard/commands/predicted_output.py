@@ -42,12 +42,26 @@ def _predict_tee(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_mktemp(command: ParsedCommand, values: list[str]) -> str | None:
-    # The temporary path is certainly in /tmp only if neither an option nor TMPDIR changes its
-    # folder.
-    plain = {"-d", "-q", "--directory", "--quiet"}
-    if command.assigned or not plain.issuperset(values):
+    # The temporary path is certainly in /tmp only if TMPDIR does not change its folder.
+    if command.assigned:
         return None
-    return f"/tmp/tmp.{UNKNOWN}\n"
+    in_folder = False
+    templates = []
+    for value in values:
+        in_folder |= value == "-t"
+        if not value.startswith("-"):
+            templates.append(value)
+        elif value not in _MKTEMP_OPTIONS:
+            return None
+    if not templates:
+        return None if in_folder else f"/tmp/tmp.{UNKNOWN}\n"
+    # On macOS, the word after `-t` is only the beginning of the name.
+    name = re.sub(r"X{3,}", UNKNOWN, templates[0])
+    if len(templates) > 1 or (in_folder and "/" in name):
+        return None
+    if in_folder:
+        return f"/tmp/{name}{'' if UNKNOWN in name else UNKNOWN}\n"
+    return f"{name}\n" if UNKNOWN in name else None
 
 
 def _predict_pwd(command: ParsedCommand, values: list[str]) -> str | None:
@@ -112,6 +126,7 @@ def _predict_printf(values: list[str]) -> str | None:
     return template + "".join(rest)
 
 
+_MKTEMP_OPTIONS = frozenset("-d -q -t -dt -td --directory --quiet".split())
 _SILENT = frozenset((":", "true", "exit", "wait", "sleep"))
 _BY_INPUT: dict[str, Callable[[ParsedCommand, list[str]], str | None]] = {
     "cat": _predict_cat,

@@ -414,10 +414,12 @@ class ShellReader(Expander):
     def _read_with_redirects(self, node: Node, stdin: str | None) -> str | None:
         body = node.child_by_field_name("body")
         outer = stdin
-        if body is not None and body.type == "list" and body.children[-2].type == "&&":
-            # The grammar takes the redirection in `a && b > c` for one of the whole list.
-            self.read_nodes(body.named_children[:-1], stdin)
-            body = body.named_children[-1]
+        # The grammar gives the redirections of `A && B > FILE` to the list; they are those of `B`,
+        # and may contain what `A` assigns.
+        if body is not None and body.type == "list":
+            body = self._read_all_but_last(body, stdin)
+            if body.type == "command":
+                self._read_alternatives(body, stdin)
         redirects, extra, stdin = self._read_redirects(node, stdin)
         if body is not None and body.type == "command":
             printed = self._read_command(body, stdin, redirects, extra)
@@ -448,6 +450,19 @@ class ShellReader(Expander):
         """Return whether all redirections of a statement are like `2>/dev/null`."""
         redirects = [child for child in node.named_children if child.type == "file_redirect"]
         return all(re.match(r"2>>?\s*[\w/.]", self.node_text(child)) for child in redirects)
+
+    def _read_all_but_last(self, node: Node, stdin: str | None) -> Node:
+        """Read the commands of a list before its last one, if all must succeed; return the rest."""
+        parts = [child for child in node.named_children if child.type != "comment"]
+        is_chain = all(child.type != "||" for child in node.children)
+        if not is_chain or len(parts) < 2 or not self._is_separated(node):
+            return node
+        self._choices += 1
+        try:
+            self.read_nodes(parts[:-1], stdin)
+        finally:
+            self._choices -= 1
+        return parts[-1]
 
     def _read_lone_redirect(self, node: Node, stdin: str | None) -> str | None:
         """Read `$(< FILE)`: a redirection where a command is expected."""

@@ -46,6 +46,9 @@ class Row:
         ending: The suffix of a compressed file.
         rewrites: Options and words with which a formatter rewrites its files; if empty, it always
             does.
+        checks: Options with which a formatter writes nothing, besides the usual ones.
+        verbs: The sub-commands of a formatter that has some; its other sub-commands are not
+            described.
     """
 
     valued: str = ""
@@ -62,6 +65,8 @@ class Row:
     special: str = ""
     ending: str = ""
     rewrites: str = ""
+    checks: str = ""
+    verbs: str = ""
 
     @cached_property
     def option_codes(self) -> dict[str, str]:
@@ -127,7 +132,8 @@ def find_file_uses(
 
 def is_listed(name: str) -> bool:
     """Return whether ``find_file_uses`` yields the files that a program writes."""
-    return name in TABLE
+    row = TABLE.get(name)
+    return row is not None and not row.verbs
 
 
 def is_known(name: str) -> bool:
@@ -516,18 +522,32 @@ def _read_converter(call: _Call) -> Iterator[FileAccess]:
     yield from _write([word for before, word in pairwise(call.words) if before == "-write"])
 
 
-_ONLY_CHECKS = frozenset("--check --diff --check-only".split())
+_ONLY_CHECKS = frozenset("--check --diff --check-only --dry-run".split())
 
 
 def _read_formatter(call: _Call) -> Iterator[FileAccess]:
     wanted = call.row.rewrites.split()
-    if not _ONLY_CHECKS.isdisjoint(call.words):
+    if not _ONLY_CHECKS.union(call.row.checks.split()).isdisjoint(call.words):
         return
     if wanted and set(wanted).isdisjoint(call.words):
         return
-    has_verb = call.name in ("ruff", "biome")
-    for path in call.operands[1:] if has_verb else call.operands:
+    paths = call.operands
+    if call.row.verbs:
+        if not paths or paths[0] not in call.row.verbs.split():
+            return
+        paths = paths[1:]
+    for path in paths:
         yield FileAccess("write", path, existing=True, generated=True)
+
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+
+def _read_kustomize(call: _Call) -> Iterator[FileAccess]:
+    """Read `kustomize edit`, which changes the file in its working folder."""
+    if call.operands[:1] == ("edit",):
+        for name in _KUSTOMIZATIONS:
+            yield FileAccess("write", name, existing=True)
 
 
 _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
@@ -546,6 +566,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "history": _read_history,
     "sqlite": _read_sqlite,
     "formatter": _read_formatter,
+    "kustomize": _read_kustomize,
     "install": _read_install,
     "rsync": _read_rsync,
 }

@@ -50,6 +50,9 @@ _REFUSED = (
     r"Read-only file system|Device or resource busy|Permission denied|Operation not"
     r" permitted|EROFS|EBUSY"
 )
+# The system's message for a rename from one mount to another. A folder above a protected path is a
+# mount, so that it cannot be moved away.
+_CROSSES_MOUNTS = re.compile(r"Invalid cross-device link|EXDEV")
 _UNDONE_FOR_MODEL = (
     "E_DENIED: A command wrote files that other programs execute outside the sandbox. The changes"
     " were undone:\n{listed}\nDo not try to bypass this. If the user wants such a file, write it with"
@@ -304,6 +307,13 @@ class WorkspaceGuard(SandboxObserver):
                 f"The sandbox denies this because of a rule of the user: {denied}. Do not try to"
                 " bypass it. If the task needs the path, tell the user."
             )
+        crossed = self._find_crossed(result.text) if result.code else ""
+        if crossed:
+            return (
+                f"In the sandbox, a file cannot be renamed into or out of the folder of {crossed}."
+                " Move it with `mv`, which copies it, and stage both paths with `git add` instead of"
+                " `git mv`."
+            )
         named = self._find_refused(result.text)
         if not named and result.code and _READ_ONLY in result.text:
             return (
@@ -329,6 +339,12 @@ class WorkspaceGuard(SandboxObserver):
             return (
                 f"The sandbox denies this because of a rule: {denied}. Run the command in another"
                 " terminal, or change the rule."
+            )
+        crossed = self._find_crossed(output)
+        if crossed:
+            return (
+                f"In the sandbox, a file cannot be renamed into or out of the folder of {crossed}. Use"
+                " `mv`, which copies it, or another terminal."
             )
         named = self._find_refused(output)
         if named:
@@ -356,6 +372,25 @@ class WorkspaceGuard(SandboxObserver):
             name = re.compile(rf"(?<![\w.-]){re.escape(shown)}(?![\w.-])")
             if any(name.search(line) for line in lines):
                 named.append(f"{printable(shown)} ({printable(rule)})")
+        return ", ".join(named[:MAX_NAMED])
+
+    def _find_crossed(self, output: str) -> str:
+        """Return the protected paths beside which a rename failed, each with its rule, in words."""
+        if not _CROSSES_MOUNTS.search(output):
+            return ""
+        root = os.path.join(os.path.realpath(self._session.workspace.root), "")
+        rules = dict.fromkeys(self._box.protected, "") | dict(self._box.denied)
+        folders = {
+            path: f"{os.path.dirname(path).removeprefix(root)}/"
+            for path in rules
+            if "/" in path.removeprefix(root) and path.startswith(root)
+        }
+        # The message names only one of the two paths.
+        beside = [path for path, folder in folders.items() if folder in output]
+        named = []
+        for path in beside or [path for path in folders if rules[path]] or folders:
+            rule = f" ({printable(rules[path])})" if rules[path] else ""
+            named.append(f"{printable(path.removeprefix(root))}{rule}")
         return ", ".join(named[:MAX_NAMED])
 
     def _find_refused(self, output: str) -> str:

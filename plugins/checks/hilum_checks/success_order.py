@@ -1,0 +1,208 @@
+"""Find which commands of a shell text have certainly succeeded before another one begins.
+
+``make test && git commit`` commits only if the tests pass, and so do ``git add a; make test && git
+commit``, ``if make test; then git commit; fi`` and, after ``set -e``, a list of lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hilum_guard import ShellSource, UnreadableShell
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Commands that end the shell with success, or change what the name of a later command means.
+_CHANGES_SHELL = re.compile(
+    r"(?:exit(?!\s+[1-9]\d*\s*$)|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly"
+    r"|hash|enable|set|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
+)
+_STRICT = re.compile(r"set(?:\s+-[eux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
+# Variables of the shell itself.
+_OF_SHELL = re.compile(r"BASH\w*|PATH|IFS|ENV|CDPATH|GLOBIGNORE|SHELLOPTS|POSIXLY_CORRECT")
+_RUNS = frozenset(
+    "command declaration_command unset_command test_command function_definition".split()
+)
+_TRANSPARENT = frozenset(("redirected_statement", "pipeline", "negated_command"))
+_GROUPS = frozenset(("subshell", "compound_statement"))
+_HEREDOC_PARTS = frozenset(("heredoc_start", "heredoc_body", "heredoc_end", "file_redirect"))
+
+
+class SuccessOrder:
+    """The commands of a shell text, with what must have succeeded before each.
+
+    Attributes:
+        commands: The text of each command, in the order of the text.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Parse a text; one that cannot be parsed has no commands."""
+        self.commands: list[str] = []
+        self._nodes: list[Node] = []
+        self._all: list[Node] = []
+        try:
+            self._source = ShellSource(text)
+        except UnreadableShell:
+            return
+        self._all = list(_walk(self._source.root))
+        # What runs in the background may write at any time.
+        if any(node.type == "&" for node in self._all):
+            return
+        self._nodes = [node for node in self._all if node.type == "command"]
+        self.commands = [self._text_of(node) for node in self._nodes]
+
+    def _text_of(self, node: Node) -> str:
+        text = self._source.text[node.start_byte : node.end_byte]
+        return text.encode("latin-1").decode()
+
+    def list_before(self, index: int) -> list[int]:
+        """Return the indexes of the commands that have succeeded if a command begins.
+
+        Args:
+            index: The index of the command.
+        """
+        node = self._nodes[index]
+        if self._changes_shell(node.start_byte):
+            return []
+        proven = []
+        while node.parent is not None:
+            found = self._list_at(node.parent, node)
+            if found is None:
+                break
+            proven += found
+            node = node.parent
+        return self._index(proven)
+
+    def list_after_success(self) -> list[int]:
+        """Return the indexes of the commands that have succeeded if the whole text has."""
+        if not self._nodes or self._changes_shell(self._source.root.end_byte):
+            return []
+        statements = _statements(self._source.root)
+        strict = self._list_strict(statements[:-1])
+        return self._index([*strict, *_list_succeeded(statements[-1])] if statements else [])
+
+    def _index(self, nodes: list[Node]) -> list[int]:
+        starts = {node.start_byte for node in nodes}
+        return [index for index, node in enumerate(self._nodes) if node.start_byte in starts]
+
+    def _list_at(self, parent: Node, child: Node) -> list[Node] | None:
+        """Return what has succeeded before a part of a node begins; ``None`` if it may run twice."""
+        if parent.type == "list":
+            is_right = child.start_byte == parent.children[-1].start_byte
+            joins = is_right and any(each.type == "&&" for each in parent.children)
+            return _list_succeeded(parent.children[0]) if joins else []
+        if parent.type == "heredoc_redirect":
+            # The grammar treats the text after `<<E &&` as part of the here-document.
+            body = parent.parent.child_by_field_name("body") if parent.parent else None
+            joins = any(each.type == "&&" for each in parent.children)
+            return _list_succeeded(body) if joins and body is not None else []
+        if parent.type == "program":
+            return self._list_strict(
+                [each for each in _statements(parent) if each.end_byte <= child.start_byte]
+            )
+        if parent.type == "if_statement":
+            return _list_of_condition(parent, child)
+        return [] if parent.type in _TRANSPARENT | _GROUPS else None
+
+    def _list_strict(self, statements: list[Node]) -> list[Node]:
+        """Return the commands that have succeeded because ``set -e`` would have ended the shell."""
+        proven: list[Node] = []
+        is_strict = False
+        for statement in statements:
+            if _STRICT.fullmatch(self._text_of(statement).strip()):
+                is_strict = True
+            # `A && B` ends the shell only if `B` fails.
+            elif is_strict and statement.type in ("command", "redirected_statement", "subshell"):
+                body = statement.child_by_field_name("body")
+                if body is None or body.type != "list":
+                    proven += _list_succeeded(statement)
+        return proven
+
+    def _changes_shell(self, end: int) -> bool:
+        """Return whether a command before a position may change what later ones do."""
+        before = [node for node in self._all if node.start_byte < end]
+        for node in before:
+            if node.type == "variable_assignment" and not self._is_plain_variable(node):
+                return True
+            if node.type in _RUNS:
+                text = self._text_of(node).strip()
+                if node.type == "function_definition":
+                    return True
+                if _CHANGES_SHELL.match(text) and not _STRICT.fullmatch(text):
+                    return True
+        return False
+
+    def _is_plain_variable(self, node: Node) -> bool:
+        """Return whether an assignment only keeps a value that the text uses itself."""
+        # `NAME=value command` is judged with its command.
+        if node.parent is not None and node.parent.type == "command":
+            return True
+        name = self._text_of(node).partition("=")[0]
+        if not name.isidentifier() or name in os.environ or _OF_SHELL.fullmatch(name):
+            return False
+        return re.search(rf"\$\{{?{name}\b", self._source.text) is not None
+
+
+@lru_cache(32)
+def read_order(text: str) -> SuccessOrder:
+    """Return the order in which the commands of a text succeed."""
+    return SuccessOrder(text)
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def _statements(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "comment"]
+
+
+def _list_succeeded(node: Node) -> list[Node]:
+    """Return the commands that have certainly succeeded if a node has."""
+    if node.type == "command":
+        return [node]
+    if node.type == "list":
+        if not any(each.type == "&&" for each in node.children):
+            return []
+        return [*_list_succeeded(node.children[0]), *_list_succeeded(node.children[-1])]
+    if node.type == "redirected_statement":
+        return _list_redirected(node)
+    statements = _statements(node)
+    # A pipe hides the exit code of all programs but the last.
+    if node.type in (*_GROUPS, "pipeline") and statements:
+        return _list_succeeded(statements[-1])
+    return []
+
+
+def _list_redirected(node: Node) -> list[Node]:
+    body = node.child_by_field_name("body")
+    proven = _list_succeeded(body) if body is not None else []
+    for redirect in node.named_children:
+        if redirect.type != "heredoc_redirect":
+            continue
+        rest = [each for each in redirect.named_children if each.type not in _HEREDOC_PARTS]
+        if rest and not any(each.type == "&&" for each in redirect.children):
+            return []
+        for each in rest:
+            proven += _list_succeeded(each)
+    return proven
+
+
+def _list_of_condition(node: Node, child: Node) -> list[Node]:
+    """Return what has succeeded before a statement after ``then`` begins."""
+    then = next((each for each in node.children if each.type == "then"), None)
+    if then is None or child.start_byte < then.end_byte:
+        return []
+    if child.type in ("elif_clause", "else_clause"):
+        return []
+    condition = [each for each in _statements(node) if each.end_byte <= then.start_byte]
+    return _list_succeeded(condition[-1]) if condition else []

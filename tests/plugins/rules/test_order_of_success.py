@@ -1,0 +1,153 @@
+"""What must run before a commit, in one call: the commit runs only if the command has succeeded."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from hilum.messages import ToolResult
+from hilum_checks import compile_rule, judge
+from hilum_checks.call_history import CallHistory
+
+from tests.support.obedience.judging import make_tool
+
+ONE = "Run `make check` before you commit."
+TWO = "Run `bin/lint` and `bin/spec` before you commit."
+SHELL = make_tool("run_terminal_cmd")
+
+
+class Ruled:
+    """A rule as judging sees it."""
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence, self.path, self.line = sentence, "AGENTS.md", 1
+        self.check = compile_rule(sentence, hard=False).check
+        assert self.check is not None
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path.resolve() / "workspace"
+    files = {"Makefile": "check:\n\t@true\n", "README.md": "a\n", "app/a.rb": "a\n"}
+    files |= {"bin/lint": "true\n", "bin/spec": "true\n", "bin/other": "true\n"}
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    return root
+
+
+def is_refused(root: Path, sentence: str, *calls: str) -> bool:
+    """Return whether the last of several calls is refused, after the others have succeeded."""
+    history = CallHistory()
+    *earlier, last = calls
+    for number, command in enumerate(earlier):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), root, result)
+    found = judge([Ruled(sentence)], json.dumps({"command": last}), SHELL, root, history)
+    return found is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git add README.md\nmake check && git commit -qm 'One'",
+        "git add README.md; make check && git commit -qm x",
+        "MSG='x'; make check && git commit -qam \"$MSG\"",
+        "if make check; then git commit -qm x; fi",
+        "set -e\nmake check\ngit commit -qm x",
+        "set -euo pipefail\nmake check\ngit add -A\ngit commit -qm x",
+        "(make check) && git commit -qm x",
+        "make check && git diff --stat | cat && git commit -qm x",
+        "make check > /tmp/log 2>&1 && git commit -qm x",
+        "make check && { git add -A; git commit -qm x; }",
+        "cd app || exit 1; cd ..; make check && git commit -qm x",
+        "make check 2>&1 | tail -3; make check && git commit -qm x",
+        "[ -f Makefile ] && make check && git commit -qm x",
+        "echo x >> README.md; make check && git commit -qam x",
+        "make check && git commit -q -F - <<'EOF'\nWords\nEOF",
+    ],
+)
+def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project: Path) -> None:
+    assert not is_refused(project, ONE, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make check & git commit -qam x",
+        "if make check; then echo; else git commit -qam x; fi",
+        "if ! make check; then git commit -qam x; fi",
+        "if make check || true; then git commit -qam x; fi",
+        "set -e\nmake check && echo ok\ngit commit -qm x",
+        "set -e\nmake check || true\ngit commit -qm x",
+        "set -e; make check | cat; git commit -qm x",
+        "set -e; if true; then make check; fi; git commit -qm x",
+        "set +e\nmake check\ngit commit -qm x",
+        "(set -e; make check; git commit -qm x) && true",
+        "make() { true; }; make check && git commit -qm x",
+        "alias make=true; make check && git commit -qm x",
+        "PATH=/tmp:$PATH; make check && git commit -qm x",
+        "for i in 1; do make check; done && git commit -qm x",
+        "! make check && git commit -qm x",
+        "make check && echo; git commit -qm x",
+        "(sleep 1; echo x >> README.md) & make check && git commit -qam x",
+        "if make check; then echo x >> README.md; git commit -qam x; fi",
+    ],
+)
+def test_a_commit_that_also_runs_after_a_failure_is_refused(command: str, project: Path) -> None:
+    assert is_refused(project, ONE, command)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("bin/lint && bin/spec && git commit -qam x",),
+        ("bin/spec && bin/lint && git commit -qam x && git push",),
+        ("bin/lint && git add -A", "bin/spec && git commit -qam x"),
+    ],
+)
+def test_several_required_commands_do_not_make_each_other_necessary(
+    calls: tuple[str, ...], project: Path
+) -> None:
+    assert not is_refused(project, TWO, *calls)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "bin/lint && git commit -qam x",
+        "bin/lint; bin/spec && git commit -qam x",
+        "bin/lint && bin/spec && echo x >> README.md && git commit -qam x",
+        "bin/lint && bin/spec && bin/other && git commit -qam x",
+    ],
+)
+def test_a_required_command_that_is_missing_or_out_of_date_is_noticed(
+    call: str, project: Path
+) -> None:
+    assert is_refused(project, TWO, call)
+
+
+def test_a_required_command_that_generates_comes_before_the_tests(project: Path) -> None:
+    sentence = "Run `make gen` and `make check` before you commit."
+    assert not is_refused(project, sentence, "make gen && make check && git commit -qam x")
+    assert is_refused(project, sentence, "make check && make gen && git commit -qam x")
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("mkdir -p /tmp/w && cd /tmp/w && git init -q . && git commit -qm x", False),
+        ("cd app && git commit -qm x", True),
+        ("git worktree add /tmp/w9 && cd /tmp/w9 && git commit -qm x", True),
+        ("cd /tmp && git --git-dir=/a/.git commit -qm x", True),
+        ("cd /tmp && export GIT_DIR=/a/.git && git commit -qm x", True),
+        ("cd /tmp/w && git push", True),
+    ],
+)
+def test_a_commit_in_another_repository_need_not_wait(
+    call: str, refused: bool, project: Path
+) -> None:
+    sentence = ONE if "commit" in call else "Run `make check` before pushing."
+    assert is_refused(project, sentence, call) is refused
