@@ -38,7 +38,8 @@ def _constraint_words() -> re.Pattern[str]:
         r"|commits?|first|after|when|whenever|every time|each time|branch\w*|names?|named|titles?|drafts?"
         r"|max(?:imum)?|lines?|length"
         r"|within|use|all|read|should (?:\w+ )?be (?:re-?)?generated"
-        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式|[\u0400-\u04ff\uac00-\ud7a3\u3040-\u30ff]|\bn(?:unca|iemals|ie|icht|ão)\b"
+        r"|prefix(?:es)?|english|feat)\b|中文|英文|❌|🚫|✗|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经|格式|[\u0400-\u04ff\uac00-\ud7a3\u3040-\u30ff]"
+        r"|\b(?:n(?:unca|iemals|ie|icht|ão)|vor (?:dem|jedem|einem))\b"
         r"|\bkein|\b(?:statt|verboten|untersagt)\b|\bsin\b|\bjamais\b|\bpas\b|后|分支|使用|命名|先|阅读",
         re.IGNORECASE,
     )

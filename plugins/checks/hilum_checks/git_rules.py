@@ -20,6 +20,8 @@ BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)
 _BRANCH_FOLDER = re.compile(
     r"(?:release|releases|feature|feat|fix|bugfix|hotfix|support|env|chore|docs)/"
 )
+# "Push to `release/*`"; with another preposition, folders may be meant.
+_BRANCH_PATTERN = re.compile(r"(?:release|releases|hotfix|support|stable)/\*")
 _SHARED_BRANCHES = ("main", "master", "develop", "dev", "trunk", "release/*")
 
 
@@ -28,7 +30,10 @@ def read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     if verb == "push" and names == ["upstream"]:
         return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
-    is_sure = all(map(BRANCH_NAME.fullmatch, clause.names))
+    plain = clause.names
+    if clause.places == {"to"}:
+        plain = [name for name in plain if not _BRANCH_PATTERN.fullmatch(name)]
+    is_sure = all(map(BRANCH_NAME.fullmatch, plain))
     # `OWNER/NAME` is a repository.
     are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
     is_sure = is_sure and (are_folders or "branch" in clause.nouns)

@@ -34,7 +34,34 @@ _GERMAN_PARTICIPLES = (
     ("ausgeführt|gestartet|aufgerufen", "run"),
     ("verwendet|benutzt|genutzt", "use"),
 )
+_GERMAN_BEFORE = r"vor (?:jedem|dem|einem)"
 _PHRASES: tuple[tuple[str, str], ...] = (
+    # German: "Vor dem Commit `a` ausführen", "Führe vor jedem Push `a` aus".
+    *(
+        phrase
+        for noun, verb in (("commit(?:ten)?", "committing"), ("push(?:en)?", "pushing"))
+        for phrase in (
+            (
+                rf"^{_GERMAN_BEFORE} {noun} (?:(?:immer|stets|zuerst|erst) )*{_GERMAN_NAMES}"
+                r" (?:ausführen|starten|laufen lassen)\b",
+                rf"run \1 before {verb}",
+            ),
+            (
+                rf"^führe? (?:(?:immer|stets) )?{_GERMAN_BEFORE} {noun} {_GERMAN_NAMES} aus\b",
+                rf"run \1 before {verb}",
+            ),
+            (rf"\b{_GERMAN_BEFORE} {noun}\b", f"before {verb}"),
+        )
+    ),
+    # "Pushe niemals auf `main`", "Force-Push ist verboten".
+    (rf"^pushe? {_GERMAN_NEVER}\b", "never push"),
+    (rf"^commit+e {_GERMAN_NEVER}\b", "never commit"),
+    (
+        r"^force-push(?:es|en|s)? (?:ist|sind) (?:streng(?:stens)? )?"
+        r"(?:verboten|untersagt|nicht erlaubt)\b",
+        "never force-push",
+    ),
+    (r"\bnach (?=⟦|main\b|master\b|develop\b)", "to "),
     # German: "Führe `a` niemals aus", "`a` darf nicht gelesen werden", "`a` ist verboten".
     (rf"\bführe? {_GERMAN_NEVER} ([^.;:]*?⟦\d+⟧) aus\b", r"never run \1"),
     (rf"\bführe? {_GERMAN_NAMES} {_GERMAN_NEVER} aus\b", r"never run \1"),
@@ -69,7 +96,10 @@ _PHRASES: tuple[tuple[str, str], ...] = (
         r"(?:zustimmung|bestätigung|freigabe|erlaubnis|rückfrage|genehmigung)\b",
         "without approval",
     ),
-    (r"\bvor (?:jedem|dem|einem) (?:commit(?:ten)?|push)\b", "before committing"),
+    (r",? ohne (?:(?:vorher|zuerst|mich|uns) )*(?:zu fragen|nachzufragen)", " without approval"),
+    (r"\b(?:lesen|lies|lese)\b", "read"),
+    (r"\bpakete?\b", "packages"),
+    (r"\babhängigkeiten\b", "dependencies"),
     (r"\b(?:commit(?:t)?en|einchecken)\b", "commit"),
     (r"\bpushen\b", "push"),
     (
@@ -230,7 +260,7 @@ def _foreign_pattern() -> re.Pattern[str]:
     return re.compile(
         r"[\u0400-\u04ff\uac00-\ud7a3\u3040-\u30ff]"
         r"|\b(?:niemals|nie|keine?[nrms]?|nicht|nunca|não|jamais|ne pas|sin|ohne|verändere"
-        r"|statt|verboten|untersagt"
+        r"|statt|verboten|untersagt|vor (?:dem|jedem|einem)"
         rf"|no {_VERBS}|ni|oder)\b"
     )
 

@@ -366,6 +366,16 @@ _RULE: tuple[Written, ...] = (
 )
 
 _TEXT: tuple[Written, ...] = (
+    # "Never run ⟦0⟧, it wipes the database" gives the reason.
+    (
+        rf"^({_NEVER} (?:run|use|execute|call) {_NUMBERED_LIST})(?:[,:;]| [-–—]) (?:it|that|this|which)"
+        r" (?:wipes|deletes|destroys|removes|drops|erases|breaks|overwrites|resets|kills|loses|corrupts|purges)\b"
+        r"(?P<unread>[^,;:.!?—–]*)(?=[.!]?$)",
+        r"\1",
+        LIMITS,
+    ),
+    (r"^(?:在)?代码(?:中|里)[，,]?\s*(?=禁止使用|不得使用|不要使用|严禁使用)", ""),
+    (r"(?<=[，,；;])\s*一律(?=使用)", "请"),
     # "⟦0⟧ is off limits (don't read it, don't edit it)".
     (
         rf"^({_NUMBERED_LIST}) {_OFF_LIMITS}\s*{_NEVER} (read|open|access)(?: it| them)?"

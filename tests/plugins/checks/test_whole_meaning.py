@@ -76,3 +76,44 @@ def test_a_prohibition_in_a_remark_that_is_not_enforced_is_named() -> None:
 )  # fmt: skip
 def test_a_title_that_names_the_project_is_known(title: str, expected: bool) -> None:
     assert names_product(title) is expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "part"),
+    [
+        ("Never run `docker compose down -v`, it wipes the database.", "docker compose down -v"),
+        ("Never run `docker compose down -v`: that deletes all volumes.", "docker compose down -v"),
+        ("禁止使用 `npm` 和 `yarn`，一律使用 `pnpm`。", "denies the command `npm` or `yarn`"),
+        ("代码中禁止使用 `console.log`。", r"console\.log"),
+        ("不要直接推送到 `main` 或 `release/*`。", "to the branch main or release/*"),
+        ("Vor dem Commit `composer test` ausführen.", "before the command `composer test`"),
+        ("Vor jedem Push `make test` ausführen.", "denies the command `git push`"),
+        ("Führe vor jedem Commit `make test` aus.", "denies the command `git commit`"),
+        ("Niemals `.env` lesen.", "denies reading .env"),
+        ("Niemals Pakete installieren, ohne zu fragen.", "asks before the command `pip install`"),
+        ("Pushe niemals auf `main`.", "to the branch main"),
+        ("Niemals nach `main` pushen.", "to the branch main"),
+        ("Committe nie direkt auf `main`.", "denies the command `git commit`"),
+        ("Force-Push ist verboten.", "denies the command `git push --force`"),
+    ],
+)
+def test_usual_sentences_are_enforced(sentence: str, part: str) -> None:
+    assert part in compile_summary(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Never run `docker compose down -v`, it is only for CI.",
+        "Never run `docker compose down -v`, it wipes data unless you have a backup.",
+        "Never run `docker compose down -v`, it deletes the data in production only.",
+        "Vor dem Push `make test` ausführen, außer bei Dokumentation.",
+        "Vor jedem Commit im Backend `make test` ausführen.",
+        "Pushe niemals auf `main` in der Produktion.",
+        "Pushe niemals auf `main`, wenn die Tests fehlschlagen.",
+        "Niemals Pakete installieren, ohne zu fragen, außer im Frontend.",
+        "Never push to `acme/*`.",
+    ],
+)
+def test_usual_sentences_with_a_limit_are_advice(sentence: str) -> None:
+    assert compile_summary(sentence) == ""
