@@ -103,8 +103,13 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
         return read_command_names(clause.names, scope, used=True)
-    if verb in ("commit", "push") and v.OPTIONS.issuperset(clause.names):
-        return read_command_names(clause.names, scope, used=True)
+    if verb in ("commit", "push") and {*v.OPTIONS, "--force"}.issuperset(clause.names):
+        is_plain = clause.has_only("names", nouns="option", places="with")
+        if "--force" not in clause.names:
+            return read_command_names(clause.names, scope, used=True)
+        # Other programs have this option, too.
+        names = [f"git {verb} {name}" for name in clause.names]
+        return read_command_names(names, scope) if is_plain else None
     if verb in ("commit", "stage"):
         return read_commit_of_files(clause, scope)
     if verb == "import":

@@ -146,7 +146,10 @@ class CallFacts:
         for verdict in self._verdicts:
             for command in verdict.all_commands:
                 if command.recipe == recipe:
-                    previous = CommandFacts(command, read_effects(command), previous)
+                    effects = read_effects(command)
+                    if command.elsewhere:
+                        effects = _place_files(effects, str(self.matcher.root))
+                    previous = CommandFacts(command, effects, previous)
                     commands.append(previous)
                     inner = _find_local_program(command)
                     if inner is not None:
@@ -170,7 +173,7 @@ class CallFacts:
             if is_unknown and not downloads and _runs_download(command):
                 continue
             if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
-                yield f"what `{command.source[:80]}` runs is known only at run time"
+                yield command.doubt
 
     @cached_property
     def unknown_text(self) -> str:
@@ -451,6 +454,19 @@ def _without_hidden(command: CommandFacts, commands: Sequence[CommandFacts]) -> 
         for access in files
         if not (access.stored and not access.certain and access.path in starts)
     ]
+
+
+def _place_files(effects: CommandEffects, folder: str) -> CommandEffects:
+    """Return effects in a container or on another machine whose unknown folder is a given one.
+
+    A word such as `routes` in `ssh HOST flask routes` is not a file in each folder of the
+    workspace, but `gen/a.py` there may be the workspace's.
+    """
+    files = tuple(
+        attrs.evolve(access, cwds=tuple(folder if cwd is None else cwd for cwd in access.cwds))
+        for access in effects.files
+    )
+    return attrs.evolve(effects, files=files)
 
 
 def _creates_nothing(effects: CommandEffects) -> bool:

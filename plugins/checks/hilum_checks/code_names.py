@@ -162,6 +162,10 @@ def code_expression(name: str) -> str:
             found += mark_detail(_CALL_WITHOUT_BRACKETS.format(name=name))
     if text.endswith("("):
         found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
+    if re.fullmatch(r"(?:[A-Z]\w*\.)+[a-z_]\w*\(", text):
+        # Functions of Elixir that are passed on or piped into: `&String.to_atom/1`.
+        name = re.escape(text.removesuffix("("))
+        found += mark_detail(rf"|&{name}/\d|\|>\s*{name}(?![\w(])")
     return found
 
 

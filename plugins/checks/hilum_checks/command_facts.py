@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
+from hilum_guard import UNKNOWN
 
 from hilum_checks import code_texts
 
@@ -36,6 +37,21 @@ class CommandFacts:
     def source(self) -> str:
         """The text of the command."""
         return self.command.source
+
+    @property
+    def shown(self) -> str:
+        """The text of the command; if it is known only at run time, of the one that runs it."""
+        runners = self.command.runners
+        is_unknown = not self.source.strip(f"'\"{UNKNOWN}")
+        return " ".join(runners[0]) if is_unknown and runners else self.source
+
+    @property
+    def doubt(self) -> str:
+        """Why the command may do anything, for a message."""
+        return (
+            f"what `{self.shown[:80]}` runs is known only at run time; a command that is written out"
+            " needs no approval"
+        )
 
     @property
     def cwd(self) -> str | None:

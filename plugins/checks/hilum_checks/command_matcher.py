@@ -24,6 +24,7 @@ from hilum_checks import (
     program_words,
 )
 from hilum_checks import vocabulary as v
+from hilum_checks.forge_options import split_options
 from hilum_checks.git_branches import (
     commits_elsewhere,
     match_branches,
@@ -32,6 +33,7 @@ from hilum_checks.git_branches import (
 from hilum_checks.model import Commands, Words
 from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
+from hilum_checks.program_spellings import list_spellings
 from hilum_checks.pull_request_bases import targets_other_default
 from hilum_checks.skipped_hooks import match_skipped_hooks
 
@@ -132,6 +134,9 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
         best = stronger_fit(
             best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
         )
+    for spelling in list_spellings(command.effects.program, command.words):
+        if not _does_nothing(constraint, spelling[0], spelling):
+            best = stronger_fit(best, _match_spelling(constraint, command, spelling))
     # A rule about a branch means commits on it, however they reach it.
     if constraint.branches:
         is_about_commits = any(pattern[:2] == ("git", "commit") for pattern in constraint.patterns)
@@ -148,6 +153,16 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     if best != "yes" and _is_in_code(constraint, command):
         return "yes"
     return best
+
+
+def _match_spelling(constraint: Commands, command: CommandFacts, words: Words) -> Fit:
+    """Return whether another spelling of a command fits a pattern that names a sub-command."""
+    patterns = tuple(
+        pattern
+        for pattern in constraint.patterns
+        if len(pattern) > 1 or command.effects.program in ("xcrun", "sail", "iex")
+    )
+    return _match_words(attrs.evolve(constraint, patterns=patterns), command, words, is_path=False)
 
 
 def _match_committed(constraint: Commands, command: CommandFacts) -> Fit:
@@ -181,15 +196,25 @@ def _match_words(
     constraint: Commands, command: CommandFacts, words: Words, *, is_path: bool
 ) -> Fit:
     best: Fit = ""
+    if not words:
+        return best
     if words[:2] == v.TAG[0][:2] and set(v.TAG) <= set(constraint.patterns):
         # The rule is about creating tags, in any way.
         return new_tags.match_new_tag(words)
+    if any("." in pattern for pattern in constraint.patterns):
+        words = _name_folder(words, command.cwds)
     for pattern in constraint.patterns:
         fit = _match_pattern(constraint, pattern, command.words, words, is_path=is_path)
         if fit and constraint.branches:
             fit = match_branches(constraint.branches, command)
         best = stronger_fit(best, fit)
     return best
+
+
+def _name_folder(words: Words, cwds: Sequence[str | None]) -> Words:
+    """Return words with the working folder as `.`, however it is written."""
+    named = {f"{cwd.rstrip('/')}/" for cwd in cwds if cwd}
+    return tuple("." if word == "./" or f"{word.rstrip('/')}/" in named else word for word in words)
 
 
 def _matches_alone(constraint: Commands, words: Words) -> bool:
@@ -206,6 +231,8 @@ def _plain_words(command: CommandFacts) -> Words:
     """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
         return _shorten_switch(_join_force(git_words(command.words)))
+    if command.effects.program in ("gh", "glab"):
+        return split_options(command.effects.program, command.words)
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
     versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
     return (versioned[1], *command.words[1:]) if versioned else command.words
@@ -307,6 +334,9 @@ def _match_pattern(
 def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
     # `./gradlew` downloads and starts `gradle`.
     tool = program_words.find_build_tool(pattern[0])
+    # "Never run `gradle` directly" wants `./gradlew`.
+    if len(pattern) == 1 and pattern[0] != words[0].rpartition("/")[2]:
+        tool = ""
     if tool and tool == program_words.find_build_tool(words[0]):
         pattern, words = (tool, *pattern[1:]), (tool, *words[1:])
     elif "/" in pattern[0]:
@@ -326,6 +356,8 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
     if _runs_other_module(pattern, words):
         return ""
     words = _put_goal_first(pattern, _open_globs(pattern, words))
+    if pattern[0] == "cmake" and not options:
+        words = program_words.keep_cmake_operands(words)
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
@@ -439,20 +471,27 @@ def _is_option(word: str) -> bool:
 
 def _has_option(option: str, words: Words) -> bool:
     """Return whether words contain an option, in any spelling."""
-    if "--" in words:
+    if "--" in words[1:]:
         # After ``--``, words are operands even if they look like options (POSIX, Utility Syntax
         # Guideline 10).
-        words = words[: words.index("--")]
+        words = words[: words.index("--", 1)]
     if option in _REFSPECS:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
         return any(_is_long_option(word, option, words[0]) for word in words[1:])
     if _is_long_name(option, words):
         return True
+    if option == "-i" and words[0].rpartition("/")[2] in _EDITS_IN_PLACE:
+        return any(_IN_PLACE.match(word) for word in words[1:])
     if not option[1:].isalpha():
         # `-j8` and `-j 8` mean the same.
         return option in words[1:] or (option[:2], option[2:]) in pairwise(words[1:])
     return _has_letters(option[1:], words)
+
+
+_EDITS_IN_PLACE = frozenset(("sed", "gsed"))
+# `sed -i.bak` and `sed -Ei`; the letters before are options without a value.
+_IN_PLACE = re.compile(r"-[nErsuz]*i")
 
 
 def _is_long_name(option: str, words: Words) -> bool:

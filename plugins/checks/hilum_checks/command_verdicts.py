@@ -68,7 +68,7 @@ def _is_recommended(sentence: str, command: CommandFacts) -> bool:
 
 def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> bool:
     """Return whether a command may run in the folder of a constraint."""
-    if constraint.folder == ".":
+    if constraint.folder == "." or command.command.elsewhere:
         return True
     wanted = resolve_links(os.path.join(facts.matcher.real_root, constraint.folder))
     # An unknown folder is treated as the rule's folder, so that the rule fails closed.
@@ -96,7 +96,8 @@ def _match_each(
     doubt = ""
     for command in commands:
         fit = match(command)
-        action = f"it runs `{command.source[:200]}`"
+        is_shown = command.shown == command.source
+        action = f"it runs `{command.source[:200]}`" if is_shown else command.doubt
         if fit == "yes":
             return "yes", action
         if fit:

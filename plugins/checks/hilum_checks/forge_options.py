@@ -109,6 +109,20 @@ def read_forge_command(program: str, words: Words) -> ForgeCommand | None:
     return ForgeCommand(verbs, parsed.options, parsed.operands)
 
 
+def split_options(program: str, words: Words) -> Words:
+    """Return words in which the value of each known option is a word: `--base=main`, `-Bmain`.
+
+    Args:
+        program: The name of the program.
+        words: The words of the command.
+    """
+    command = read_forge_command(program, words)
+    if command is None or not any(value for _, value in command.options):
+        return words
+    given = [word for option in command.options for word in option if word]
+    return (*command.verbs, *given, *command.operands)
+
+
 def may_have_more_options(command: ForgeCommand) -> bool:
     """Return whether a word that is known only at run time may be an option of the command."""
     return any(word.startswith(UNKNOWN) for word in command.operands)

@@ -7,23 +7,34 @@ import re
 from hilum_guard import UNKNOWN
 
 from hilum_checks.model import Words
+from hilum_checks.program_words import find_gradle_trial
 
 _LONG_HELP = frozenset(("--help",))
 _ANY_HELP = frozenset(("--help", "-h"))
 _GO_HELP = frozenset(("--help", "-help", "-h"))
 # Programs that read such an option wherever it is, and then do nothing else.
 _HELP = {
-    **dict.fromkeys("docker gh glab podman".split(), _LONG_HELP),
+    **dict.fromkeys("docker docker-compose flask gh glab nx podman".split(), _LONG_HELP),
     **dict.fromkeys(
-        "cargo helm kubectl make gmake mkdocs npm pip pip3 poetry uv".split(), _ANY_HELP
+        "cargo composer gradle gradlew helm kubectl make gmake mkdocs npm pip pip3 poetry uv".split(),
+        _ANY_HELP,
     ),
     **dict.fromkeys("go terraform tofu".split(), _GO_HELP),
 }
 # Programs that also have a sub-command `help`.
-_HAS_HELP = frozenset("cargo docker gh git go helm kubectl npm pip pip3 podman poetry uv".split())
+_HAS_HELP = frozenset(
+    "cargo docker gh git go helm kubectl npm pip pip3 podman poetry rails uv".split()
+)
 # Programs that print their version if that is all they are told.
 _HAS_VERSION = frozenset((*_HELP, *"bun git node pnpm python python3 yarn".split()))
 _VERSION = frozenset(("--version", "-V"))
+# Programs for which `-V` means something else.
+_HAS_LONG_VERSION = frozenset("cmake ctest gradle gradlew mvn mvnw php rails ruby".split())
+_LISTS_TASKS = frozenset(("rails", "rake"))
+_LISTING = frozenset(("-T", "-AT", "--tasks"))
+_HELPFUL = frozenset(
+    (("cmake", "--install"), ("cmake", "--build"), ("php", "artisan"), ("adb", "uninstall"))
+)
 # Sub-commands that pass the options after further words to another program.
 _PASSES_ON = frozenset("bench create debug dlx exec r run shell start t test tool x".split())
 # Programs that start another program if they do not know the sub-command.
@@ -56,6 +67,7 @@ _OWN_COMMANDS = {
 }
 # Sub-commands for which the option `--dry-run` changes nothing.
 _TRIALS = {
+    "composer": frozenset("install remove require update".split()),
     "argocd": frozenset(("app",)),
     "cargo": frozenset("add publish remove rm update".split()),
     "git": frozenset("add clean commit fetch mv push rm".split()),
@@ -87,7 +99,8 @@ _DRY = re.compile(r"--dry-run(?:=(?:client|server))?")
 # Options without a value, after which `--dry-run` is an option and not their value.
 _FLAGS = frozenset(
     "-u --set-upstream -f --force --tags --all -q -v --porcelain -A -a -d -x -r --verbose --quiet"
-    " --allow-dirty --locked --delete --workspace --install".split()
+    " --allow-dirty --locked --delete --workspace --install --force-with-lease --force-if-includes"
+    " --follow-tags --atomic --no-verify --no-interaction".split()
 )
 
 
@@ -100,8 +113,18 @@ def asks_for_help(program: str, words: Words) -> bool:
     """
     if len(words) < 2 or any(UNKNOWN in word for word in words):
         return False
+    if program in ("bun", "pnpm", "yarn") and words[1] == "nx":
+        program = "nx"
+        words = words[1:]
     if words[1] == "help" and program in _HAS_HELP:
         return True
+    if words[1:] == ("--version",) and program in _HAS_LONG_VERSION:
+        return True
+    if program in _LISTS_TASKS and not _LISTING.isdisjoint(words[1:]):
+        return True
+    # `cmake --install --help`, and `php artisan migrate --help`.
+    if words[-1] == "--help" and (program, words[1]) in _HELPFUL:
+        return len(words) == 3 or program == "php"
     if len(words) == 2:
         return program in _HAS_VERSION and words[1] in _VERSION
     *front, last = words[1:]
@@ -126,6 +149,8 @@ def find_trial(program: str, words: Words) -> str:
     Returns:
         The option; empty if the command has none, or if another one may take it back.
     """
+    if program in ("gradle", "gradlew"):
+        return "" if any(UNKNOWN in word for word in words) else find_gradle_trial(words)
     whole = _WHOLE_TRIALS.get(program)
     if whole:
         return next((word for word in words[1:] if word in whole), "")

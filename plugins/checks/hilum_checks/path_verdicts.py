@@ -313,6 +313,9 @@ def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool
     """Return whether a program receives the name of a new file, which it probably creates."""
     if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
         return False
+    # No program gives a new file a name with wildcards, nor creates what it only reads.
+    if access.kind == "read" or any(char in access.path for char in "*?["):
+        return False
     paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
     created = attrs.evolve(access, kind="write", certain=True)
     is_new = not any(map(os.path.lexists, paths))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hilum_guard import UNKNOWN, make_option_syntax, parse_options
 
 from hilum_checks.model import Words
@@ -95,6 +97,36 @@ def names_subproject(words: Words) -> bool:
         return False
     tasks = parse_options(words[1:], _GRADLE_OPTIONS).operands
     return any(":" in task.strip(":") for task in tasks)
+
+
+_CMAKE_OPTIONS = make_option_syntax(
+    flags="LNWh",
+    valued="ABCDGSTU",
+    long_options=(
+        "fresh graphviz= install-prefix= log-level= no-warn-unused-cli parallel= preset= toolchain="
+        " trace warn-uninitialized"
+    ),
+)
+# What makes `cmake` do something else than configure a folder.
+_CMAKE_MODES = re.compile(r"-[EP]|--(?:preset|build|install|open|workflow|find-package)(?:=.*)?")
+
+
+def keep_cmake_operands(words: Words) -> Words:
+    """Return `cmake -G Ninja .` as `cmake .`, and `cmake -B build .` as `cmake`.
+
+    What matters is the folder that is built in: `cmake -S . -B .` is `cmake .`, too.
+    """
+    parsed = parse_options(words[1:], _CMAKE_OPTIONS)
+    if any(map(_CMAKE_MODES.fullmatch, words[1:])):
+        return words[:1]
+    built = [value.removesuffix("/") for value in parsed.values("-B")]
+    return (words[0], *(built or (*parsed.operands, *parsed.values("-S"))))
+
+
+def find_gradle_trial(words: Words) -> str:
+    """Return the option with which Gradle runs no task; empty if a command has none."""
+    parsed = parse_options(words[1:], _GRADLE_OPTIONS)
+    return next((name for name, _ in parsed.options if name in ("-m", "--dry-run")), "")
 
 
 def put_task_first(pattern: Words, words: Words) -> Words:

@@ -171,8 +171,11 @@ def command_spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return a command and its other spellings, with other program names and option forms."""
     found = [words]
     if words[0] in v.RUN_BY_NAME:
-        found += [(runner, *words) for runner in ("pnpm", "yarn", "bun")]
+        found += [(*runner, *words) for runner in v.NAME_RUNNERS]
     for same in v.SAME:
+        # "Use the wrapper, never `gradle`" is not about the wrapper.
+        if len(words) == 1 and same in v.WRAPPERS:
+            continue
         for beginning in same:
             for known in list(found):
                 if known[: len(beginning)] == beginning:

@@ -139,7 +139,15 @@ MANAGING: dict[str, Phrases] = {
 
 # Different spellings of the same command.
 # Programs of npm packages that `pnpm`, `yarn` and `bun` run by their name.
-RUN_BY_NAME = frozenset(("changeset", "lerna", "release-it", "semantic-release"))
+RUN_BY_NAME = frozenset(
+    """
+    changeset drizzle-kit expo firebase hardhat knex lerna netlify nx prisma release-it
+    semantic-release sequelize serverless sls supabase turbo typeorm vercel wrangler
+    """.split()
+)
+NAME_RUNNERS = phrases("pnpm|yarn|bun|pnpm run|yarn run|bun run|npm run")
+WRAPPERS = (phrases("mvn|mvnw"), phrases("gradle|gradlew"))
+"""Build tools, each with the script of a project that starts it."""
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
     phrases("npm install|npm i|npm add"),
@@ -154,8 +162,13 @@ SAME: tuple[Phrases, ...] = (
     phrases("git push|git send-pack|git subtree push"),
     phrases("git commit|git commit-tree"),
     phrases("terraform|tofu"),
-    phrases("mvn|mvnw"),
-    phrases("gradle|gradlew"),
+    *WRAPPERS,
+    phrases("sed|gsed"),
+    phrases("helm uninstall|helm delete|helm del|helm un"),
+    phrases("docker volume rm|docker volume remove"),
+    phrases("docker network rm|docker network remove"),
+    phrases("docker image rm|docker image remove|docker rmi"),
+    phrases("docker container rm|docker container remove|docker rm"),
     phrases("gh pr create|gh pr new"),
     phrases("gh issue create|gh issue new"),
     phrases("gh release create|gh release new"),
@@ -181,6 +194,11 @@ SAME_OPTIONS: tuple[tuple[Words, str, Words], ...] = tuple(
         ("git add", "-A", "--all --no-ignore-removal"),
         ("git add", "--all", "-A --no-ignore-removal"),
         ("git add", ".", "./ :/"),
+        ("sed", "-i", "--in-place --in-place=*"),
+        ("sed", "--in-place", "-i"),
+        ("gsed", "-i", "--in-place --in-place=*"),
+        ("gsed", "--in-place", "-i"),
+        ("mix deps.update", "--all", "-a"),
         ("docker compose down", "-v", "--volumes"),
         ("docker-compose down", "-v", "--volumes"),
     )
@@ -188,13 +206,13 @@ SAME_OPTIONS: tuple[tuple[Words, str, Words], ...] = tuple(
 
 OPTIONS = frozenset(
     """
-    --no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged
+    --no-verify --force-with-lease --no-gpg-sign --amend --hard --privileged
     --dangerously-skip-permissions --no-sandbox --legacy-peer-deps --break-system-packages
     --allow-empty --skip-hooks --no-preserve-root --insecure --no-check-certificate
     --allow-root --disable-web-security --no-audit --yolo
     """.split()
 )
-"""Options that are equally dangerous in any command."""
+"""Options that are equally dangerous in any command, unlike `--force`."""
 
 GIT_COMMIT = phrases("git commit|git commit-tree|git am|git cherry-pick|git revert")
 GIT_PUSH = phrases("git push|git send-pack|git subtree push|git http-push|git-push")

@@ -222,6 +222,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         runners=tuple(tuple(map(_show, words)) for words in simple.runners),
         environment=tuple((name, _show(value)) for name, value in simple.environment),
         loaded=simple.loaded,
+        elsewhere=simple.checker.elsewhere,
     )
 
 

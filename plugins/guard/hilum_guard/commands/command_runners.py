@@ -392,34 +392,68 @@ def read_ssh(reader: ShellReader, command: ParsedCommand) -> str | None:
             reader.read_nested(match[1])
     at = find_first_operand(command.words, "bBcDEeFIiJLlmOopQRSWw") + 1
     text = " ".join(word.value for word in command.words[at:])
-    cwds = reader.state.cwds
+    outer = reader.state
+    reader.state = outer.copy()
+    reader.state.checker = attrs.evolve(outer.checker, remote=True)
     reader.state.cwds = (None,)
+    reader.state.fed = is_fed(outer, command)
     try:
         return reader.read_nested(text or command.stdin or "")
     finally:
-        reader.state.cwds = cwds
+        reader.state = outer
 
 
 def read_container(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read `docker run -v HOST:CONTAINER IMAGE COMMAND` and `docker exec NAME COMMAND`."""
+    """Read `docker run -v HOST:CONTAINER IMAGE COMMAND` and `docker exec NAME COMMAND`.
+
+    The folder of the command is taken for the workspace, which most containers of a project show.
+    """
     words = command.words
+    if get_program_name(words[0]) in ("kubectl", "oc"):
+        return _read_pod(reader, command)
     begin = find_word(words, ("run", "exec", "create")) + 1
     end, options = _split_container_options(words, begin)
     entry: tuple[Word, ...] = ()
     for name, value in options:
         if name == "--entrypoint":
             entry = (Word(value),)
+    mounts = tuple(_resolve_mounts(options, reader.state))
+    return _read_contained(reader, command, (*entry, *words[end + 1 :]), mounts)
+
+
+def _read_pod(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `kubectl exec POD -- COMMAND` and `kubectl run NAME --image IMAGE -- COMMAND`."""
+    words = command.words
+    begin = find_word(words, ("run", "exec", "debug")) + 1
+    end = find_word(words, ("--",), begin)
+    # Older versions of `kubectl exec` need no `--`.
+    if end >= len(words) and "exec" in command.arguments:
+        end, _ = _split_container_options(words, begin)
+    return _read_contained(reader, command, words[end + 1 :], ())
+
+
+def _read_contained(
+    reader: ShellReader,
+    command: ParsedCommand,
+    inner: tuple[Word, ...],
+    mounts: tuple[tuple[str, str], ...],
+) -> str | None:
+    """Read a command that runs in a container."""
     outer = reader.state
     reader.state = outer.copy()
     # Paths in the container refer to files on this machine only below a mount.
-    reader.state.checker = attrs.evolve(
-        outer.checker, contained=True, mounts=tuple(_resolve_mounts(options, outer))
-    )
-    reader.state.cwds = (None,)
+    reader.state.checker = attrs.evolve(outer.checker, contained=True, mounts=mounts)
+    reader.state.cwds = (reader.checker.workspace,)
+    reader.state.fed = is_fed(outer, command)
     try:
-        return reader.read_inner(command, (*entry, *words[end + 1 :]))
+        return reader.read_inner(command, inner)
     finally:
         reader.state = outer
+
+
+def is_fed(state: ShellState, command: ParsedCommand) -> bool:
+    """Return whether the text gives a command that runs elsewhere its standard input."""
+    return state.fed or any("<" in redirect.operator for redirect in command.redirects)
 
 
 def _split_container_options(
@@ -476,7 +510,7 @@ def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
             reader.read_nested(text)
     git_aliases.read_alias(reader, command)
     _read_hooks(reader, command)
-    if words[1:] == ["rev-parse", "--show-toplevel"] and not reader.state.checker.contained:
+    if words[1:] == ["rev-parse", "--show-toplevel"] and not reader.state.checker.elsewhere:
         return reader.checker.workspace
     return None
 

@@ -23,6 +23,7 @@ from hilum_guard.commands.shell_words import UNKNOWN, Word, encode_value
 from hilum_guard.file_names import resolve_links
 from hilum_guard.programs import options
 from hilum_guard.programs.program_names import (
+    PREFIXES,
     SHELLS,
     find_first_operand,
     get_program_name,
@@ -132,7 +133,7 @@ def read_indirect(
         before: The number of commands that run before this one.
     """
     # Files in a container are not files on this machine.
-    if not command.checker.contained:
+    if not command.checker.elsewhere:
         with reader.implying():
             _read_git_program(reader, command, name)
             if name in ("sed", "gsed"):
@@ -335,6 +336,7 @@ def _read_written_script(
     originals = reader.program_copies.get(os.path.basename(script), ()) if is_shell else ()
     for original in originals:
         reader.read_inner(command, (Word("."), Word(original)))
+    earlier = [_without_inner(each, command) for each in earlier]
     # Links to programs and copies of them have already been read as their originals.
     is_accounted = is_linked or bool(originals)
     for path in _resolve(script, command):
@@ -349,6 +351,19 @@ def _read_written_script(
             continue
         if not is_accounted and _may_be_written(path, earlier, is_new):
             reader.add_unknown()
+
+
+def _without_inner(launcher: ParsedCommand, command: ParsedCommand) -> ParsedCommand:
+    """Return a launcher such as `valgrind` without the words of the command that it runs.
+
+    Only its own words may name files that it writes.
+    """
+    count = len(launcher.words) - len(command.words)
+    inner = [word.value for word in launcher.words[max(count, 1) :]]
+    if inner != [word.value for word in command.words]:
+        return launcher
+    is_launcher = get_program_name(launcher.words[0]) in PREFIXES
+    return attrs.evolve(launcher, words=launcher.words[:count]) if is_launcher else launcher
 
 
 def _get_script(command: ParsedCommand, name: str) -> tuple[str, bool]:

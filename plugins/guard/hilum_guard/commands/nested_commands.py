@@ -53,6 +53,8 @@ _JOINS_WORDS = frozenset(("watch", "hyperfine"))
 # line is appended to the value.
 _TEXT_OPTION = re.compile(r"(?:-c|--command)()")
 _ENV_TEXT_OPTION = re.compile(r"(?:-[iv0]*S|--split-string|--command|-c\Z)=?(.*)", re.DOTALL)
+# Programs whose option `-c` takes a number or a list of numbers.
+_NUMBERED = frozenset(("cpulimit", "ionice", "taskset"))
 _SHELL_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py|uv")
 _MODULE_OPTION = re.compile(r"(?:--module|-[bBdEiIOPqsSuvx]*m(\w.*)?)")
@@ -125,6 +127,8 @@ def _find_special(name: str) -> Callable[[ShellReader, ParsedCommand], str | Non
 _FOLDER_OPTIONS = {
     "env": re.compile(r"(?:-[i0v]*C|--chdir)=?(.*)", re.DOTALL),
     "sudo": re.compile(r"(?:-[bEHnPSk]*D|--chdir)=?(.*)", re.DOTALL),
+    "uv": re.compile(r"--directory=?(.*)", re.DOTALL),
+    "poetry": re.compile(r"(?:-C|--directory)=?(.*)", re.DOTALL),
 }
 
 
@@ -179,6 +183,8 @@ def _enter_folder(reader: ShellReader, name: str, words: tuple[Word, ...]) -> No
 
 def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
     """Return the command text in an option's value; empty for other options."""
+    if name in _NUMBERED:
+        return ""
     pattern = _ENV_TEXT_OPTION if name == "env" else _TEXT_OPTION
     match = pattern.fullmatch(words[at].value)
     if match is None:
@@ -208,7 +214,12 @@ def _read_runner(reader: ShellReader, command: ParsedCommand) -> str | None:
     verbs = RUNNERS[get_program_name(command.words[0])]
     at = find_word(command.words, verbs)
     begin = find_first_operand(command.words, _LAUNCHER_VALUED, at + 1)
-    return reader.read_inner(command, command.words[begin:])
+    before = reader.state.cwds
+    _enter_folder(reader, get_program_name(command.words[0]), command.words[1:begin])
+    try:
+        return reader.read_inner(command, command.words[begin:])
+    finally:
+        reader.state.cwds = before
 
 
 def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -> None:
@@ -295,6 +306,12 @@ def _read_script(
     options = {word.value for word in command.words}
     if script in _STANDARD_INPUT or "-s" in options:
         text = command.stdin
+        if (
+            text is None
+            and reader.state.checker.elsewhere
+            and not command_runners.is_fed(reader.state, command)
+        ):
+            text = ""  # a shell in a container waits for what is typed, which is judged then
         if text is None and options.isdisjoint(("--version", "--help")):
             reader.add_unknown()  # a shell's input may be any command
     if text is None:
@@ -320,7 +337,7 @@ def _define_functions(
     reader: ShellReader, command: ParsedCommand, path: str, depth: int = 0
 ) -> None:
     """Define the functions of a file that the current shell sources, for later commands."""
-    if UNKNOWN in path or command.checker.contained or depth > MAX_SOURCED:
+    if UNKNOWN in path or command.checker.elsewhere or depth > MAX_SOURCED:
         return
     for cwd in command.cwds:
         absolute = os.path.normpath(os.path.join(cwd or "/", os.path.expanduser(path)))
@@ -442,6 +459,9 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
         return ""
     reached: list[str | None] = []
     for cwd in state.cwds:
+        if state.checker.contained and state.checker.absolute(goal.value, cwd) is None:
+            reached.append(_find_counterpart(reader, goal.value, cwd))
+            continue
         reached += _find_reached(state.checker.absolute(goal.value, cwd), cwd, goal, reader)
     # Each `cd` may fail and thus double the number of possible folders, so only the last four,
     # which are the most likely, are kept.
@@ -449,6 +469,16 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
     last = state.cwds[-1]
     state.variables["PWD"] = (encode_source(last) if last else UNKNOWN,)
     return ""
+
+
+def _find_counterpart(reader: ShellReader, goal: str, cwd: str | None) -> str | None:
+    """Return the folder here that a folder in a container is taken for.
+
+    Most containers of a project show its files, in a folder with another name.
+    """
+    if os.path.isabs(goal):
+        return reader.checker.workspace
+    return os.path.normpath(os.path.join(cwd, goal)) if cwd is not None else None
 
 
 def _find_reached(
@@ -493,6 +523,9 @@ _SPECIAL: dict[str, Callable[[ShellReader, ParsedCommand], str | None]] = {
     "parallel": command_runners.read_parallel,
     **dict.fromkeys(("fd", "fdfind"), command_runners.read_fd),
     "cmake": command_runners.read_cmake,
-    **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl"), command_runners.read_container),
+    **dict.fromkeys(
+        "docker docker-compose podman podman-compose nerdctl kubectl oc".split(),
+        command_runners.read_container,
+    ),
     "git": command_runners.read_git,
 }

@@ -81,6 +81,7 @@ class PathChecker:
         mounts: For a container, pairs of a folder in the container and the folder on this machine
             that is mounted there.
         contained: Whether the command runs in a container.
+        remote: Whether the command runs on another machine.
         extra_roots: Further folders of the workspace, resolved.
     """
 
@@ -88,7 +89,13 @@ class PathChecker:
     home: str
     mounts: tuple[tuple[str, str], ...] = ()
     contained: bool = False
+    remote: bool = False
     extra_roots: tuple[str, ...] = ()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the command's programs and files are not those of this machine."""
+        return self.contained or self.remote
 
     def find_root(self, path: str) -> str:
         """Return the root of the workspace that contains a path; empty if it is outside."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import os
 import re
 from collections.abc import Callable
 from itertools import dropwhile
@@ -82,6 +83,21 @@ def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
     return "\n".join(lines)
 
 
+def _predict_nproc(command: ParsedCommand, values: list[str]) -> str | None:
+    # The number of processors is the same for each command, so `make -j$(nproc)` names no target.
+    if command.assigned or "/" in command.words[0].value:
+        return None
+    is_count = _COUNTS.fullmatch(" ".join(values)) is not None
+    return f"{os.cpu_count() or 1}\n" if is_count else None
+
+
+_COUNTS = re.compile(
+    r"|--all|--ignore=\d+"  # of `nproc`
+    r"|-n hw\.(?:ncpu|activecpu|(?:logical|physical)cpu(?:_max)?)"  # of `sysctl`
+    r"|_NPROCESSORS_(?:CONF|ONLN)"  # of `getconf`
+)
+
+
 def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:
     # In older versions of macOS, `base64` has only `-D`.
     if not command.stdin or not {"-d", "-D", "--decode"}.intersection(values):
@@ -120,6 +136,7 @@ _BY_INPUT: dict[str, Callable[[ParsedCommand, list[str]], str | None]] = {
     "which": _predict_which,
     "type": _predict_which,
     "ls": _predict_ls,
+    **dict.fromkeys(("nproc", "sysctl", "getconf"), _predict_nproc),
     "base64": _predict_base64,
 }
 _BY_WORDS: dict[str, Callable[[list[str]], str | None]] = {

@@ -251,7 +251,7 @@ def _describe_text(text: str) -> str:
 
 def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
     """Yield the text of each script that a command runs."""
-    if not command.words or not command.words[0].known or command.checker.contained:
+    if not command.words or not command.words[0].known or command.checker.elsewhere:
         return
     program = command.words[0].value
     name = get_program_name(command.words[0])
@@ -503,7 +503,7 @@ def _find_goals(command: ParsedCommand) -> Iterator[ParsedCommand]:
 
     Goals that the project's own files need are marked as parts of recipes.
     """
-    if not command.words or not command.words[0].known or command.checker.contained:
+    if not command.words or not command.words[0].known or command.checker.elsewhere:
         return
     name = get_program_name(command.words[0])
     if name not in MAKES and name != "just":

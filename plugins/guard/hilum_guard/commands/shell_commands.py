@@ -102,6 +102,7 @@ class ShellState:
         checker: Checks paths on the machine or in the container.
         finder: The `find` that runs the command being read.
         listed: The `find` whose results are piped into the next command.
+        fed: Whether the text connects the standard input of the next command to something else.
     """
 
     cwds: tuple[str | None, ...]
@@ -112,6 +113,7 @@ class ShellState:
     checker: PathChecker = PathChecker("/", "/")
     finder: FindAction | None = None
     listed: FindAction | None = None
+    fed: bool = False
 
     def copy(self) -> ShellState:
         """Return a separate state for a subshell."""

@@ -165,6 +165,8 @@ class Expander(ABC):
         if node.type == "simple_expansion" and len(text) > 1:
             return self.expand_name(text[1:], quoted)
         values = self._expand_parameter(text)
+        if node.type == "arithmetic_expansion" and "nproc" not in self.state.functions:
+            values = (_calculate(text),)
         self._read_inner_commands(node)
         return self._mark_values(values, quoted)
 
@@ -273,6 +275,24 @@ class Expander(ABC):
             return self.read_listing(node.named_children)
         finally:
             self.state = outer
+
+
+_PROCESSORS = re.compile(r"\$\(\s*nproc\s*\)|`nproc`")
+_SUM = re.compile(r"\$\(\(\s*(\d{1,6})\s*([-+*/])\s*(\d{1,6})\s*\)\)")
+_OPERATIONS = {
+    "-": int.__sub__,
+    "+": int.__add__,
+    "*": int.__mul__,
+    "/": int.__floordiv__,
+}
+
+
+def _calculate(text: str) -> str:
+    """Return the value of `$((A + B))` if both are numbers, or the number of processors."""
+    found = _SUM.fullmatch(_PROCESSORS.sub(str(os.cpu_count() or 1), text))
+    if found is None or (found[2] == "/" and int(found[3]) == 0):
+        return UNKNOWN
+    return str(_OPERATIONS[found[2]](int(found[1]), int(found[3])))
 
 
 def _cut_value(value: str, part: re.Match[str]) -> str:

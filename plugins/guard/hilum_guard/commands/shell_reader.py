@@ -284,11 +284,12 @@ class ShellReader(Expander):
     def _read_pipeline(self, node: Node, stdin: str | None) -> str | None:
         outer = self.state
         listed = None
-        for child in node.named_children:
+        for number, child in enumerate(node.named_children):
             # Each part of a pipeline runs in a subshell: its assignments and its `cd` end with the
             # subshell.
             self.state = outer.copy()
             self.state.listed = listed
+            self.state.fed = outer.fed or number > 0
             before = len(self.commands)
             stdin = self.read_node(child, stdin)
             listed = command_runners.find_listed(self.commands[before:], listed)
@@ -297,12 +298,21 @@ class ShellReader(Expander):
 
     def _read_list(self, node: Node, stdin: str | None) -> str | None:
         """Read `A && B` and `A || B`."""
-        if not any(child.type == "||" for child in node.children):
-            return self.read_nodes(node.named_children, stdin)
-        first, *rest = node.named_children
-        printed = [self.read_node(first, stdin)]
-        before = dict(self.state.variables)
-        printed += [self.read_nodes(rest, stdin)]
+        return self._read_list_with_input(node, stdin, stdin)
+
+    def _read_list_with_input(self, node: Node, stdin: str | None, last: str | None) -> str | None:
+        """Read `A && B <<E`, whose here-document is the input of the last command only.
+
+        Args:
+            node: The list.
+            stdin: The standard input of the other commands, if known.
+            last: The standard input of the last command, if known.
+        """
+        *others, final = [child for child in node.named_children if child.type != "comment"]
+        printed = [self.read_nodes(others, stdin)]
+        is_choice = any(child.type == "||" for child in node.children)
+        before = dict(self.state.variables) if is_choice else {}
+        printed.append(self.read_nodes([final], last))
         # Only one of two assignments in `A && W=x || W=y` is made.
         for name, values in self.state.variables.items():
             if name in before and before[name] != values:
@@ -403,6 +413,7 @@ class ShellReader(Expander):
 
     def _read_with_redirects(self, node: Node, stdin: str | None) -> str | None:
         body = node.child_by_field_name("body")
+        outer = stdin
         # The grammar gives the redirections of `A && B > FILE` to the list; they are those of `B`,
         # and may contain what `A` assigns.
         if body is not None and body.type == "list":
@@ -415,18 +426,30 @@ class ShellReader(Expander):
         else:
             if body is not None and extra:
                 self.add_doubt("It has words after a redirection.")
-            printed = self.read_node(body, stdin) if body is not None else ""
+            was_fed = self.state.fed
+            self.state.fed = was_fed or any("<" in redirect.operator for redirect in redirects)
+            if body is not None and body.type == "list":
+                printed = self._read_list_with_input(body, outer, stdin)
+            else:
+                printed = self.read_node(body, stdin) if body is not None else ""
+            self.state.fed = was_fed
             self._add_redirects(redirects, node)
-        # The grammar treats the text after `<<E |` as part of the here-document.
+        # The grammar treats the text after `<<E |` and `<<E &&` as part of the here-document.
         heredocs = [child for child in node.named_children if child.type == "heredoc_redirect"]
         for heredoc in heredocs:
             for child in heredoc.named_children:
-                if child.type not in _HEREDOC_PARTS:
-                    printed = self.read_node(child, printed)
+                if child.type in _HEREDOC_PARTS:
+                    continue
+                is_piped = child.type == "pipeline" and child.children[0].type == "|"
+                printed = self.read_node(child, printed if is_piped else outer)
         # The command's output goes to a file, not into the pipeline.
-        if any(">" in redirect.operator for redirect in redirects):
-            return None
-        return printed
+        is_written = any(">" in redirect.operator for redirect in redirects)
+        return None if is_written and not self._redirects_errors(node) else printed
+
+    def _redirects_errors(self, node: Node) -> bool:
+        """Return whether all redirections of a statement are like `2>/dev/null`."""
+        redirects = [child for child in node.named_children if child.type == "file_redirect"]
+        return all(re.match(r"2>>?\s*[\w/.]", self.node_text(child)) for child in redirects)
 
     def _read_all_but_last(self, node: Node, stdin: str | None) -> Node:
         """Read the commands of a list before its last one, if all must succeed; return the rest."""

@@ -48,6 +48,11 @@ _ASSEMBLES = re.compile(
     r"|\0\s*\0|\0\s*\.\s|atob|glob|open\s*\(|read",
     re.IGNORECASE,
 )
+# What a program has printed, as text. `find_started` finds the calls that pass it on.
+_DECODED_OUTPUT = re.compile(
+    r"(\.stdout|\.stderr|communicate\(\)\[\d\]|check_output\([^()]*\))"
+    r"\.decode\((?:\0(?:,\s*(?:errors=)?\0)?)?\)"
+)
 _LITERAL = re.compile(
     r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"|`([^`]*)`"
     r"|\bq[qwx]?\s*(?:\(([^)]*)\)|\{([^}]*)\}|\[([^\]]*)\]|([^\w\s(){}\[\]])(.*?)\7)",
@@ -132,7 +137,8 @@ def _read_language(reader: ShellReader, command: ParsedCommand, name: str) -> No
             reader.read_inner(command, (Word(script), *command.words[at + 1 :]))
             break
     for code, position, is_new in _find_code(reader, command, name):
-        _read_code(reader, command, code, command.words[position + 1 :], is_new=is_new)
+        arguments = command.words[position + 1 :]
+        _read_code(reader, command, code, arguments, name=name, is_new=is_new)
         if is_new and _PYTHON.fullmatch(name) and UNKNOWN not in code:
             _read_calls(reader, command, (code,))
 
@@ -188,6 +194,7 @@ def _read_code(
     code: str,
     arguments: tuple[Word, ...],
     *,
+    name: str = "",
     is_new: bool,
     limit: int = MAX_CODE,
 ) -> None:
@@ -222,6 +229,8 @@ def _read_code(
     if starts and _ARGUMENTS.search(remainder):
         _read_arguments(reader, command, arguments)
     without = re.sub(r"\0\d+\0", "\0", remainder)
+    if _PYTHON.fullmatch(name):
+        without = _DECODED_OUTPUT.sub(r"\1", without)
     # A program of the project may assemble commands, which the user has read or written; an agent
     # may write code only to hide a command.
     is_cut = starts and len(literals) > MAX_LITERALS

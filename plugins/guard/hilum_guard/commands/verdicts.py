@@ -44,6 +44,7 @@ class SimpleCommand:
         environment: The variables that the text sets for the command, and that decide what Git,
             editors, interpreters or `make` run, with their values.
         loaded: The new files that the command loads without naming them, as `python -m` does.
+        elsewhere: Whether the command runs in a container or on another machine.
     """
 
     words: tuple[str, ...]
@@ -65,6 +66,7 @@ class SimpleCommand:
     runners: tuple[tuple[str, ...], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     loaded: tuple[str, ...] = ()
+    elsewhere: bool = False
 
     @property
     def program(self) -> str:

@@ -10,7 +10,7 @@ import attrs
 from hilum_guard.commands.predicted_output import python_prints
 from hilum_guard.effects.file_access import UNKNOWN, CodeOrigin, Script
 from hilum_guard.programs import options
-from hilum_guard.programs.program_names import SHELLS
+from hilum_guard.programs.program_names import MAKES, SHELLS
 
 if TYPE_CHECKING:
     from hilum_guard.commands.verdicts import SimpleCommand
@@ -61,9 +61,23 @@ def read_code(command: SimpleCommand) -> Code:
     if name not in _TEXTUAL:
         texts = [word for word in command.words[1:] if _may_be_code(word)]
     runs_input = name in SHELLS or name in _INPUT_ONLY or _INTERPRETER.fullmatch(name)
-    if command.stdin and runs_input:
+    if command.stdin and runs_input and not _ignores_input(command):
         texts.append(command.stdin)
     return Code(tuple(texts), find_script(command), _find_origin(command))
+
+
+def _ignores_input(command: SimpleCommand) -> bool:
+    """Return whether a command is `make`, which reads its input only if it is told to."""
+    if command.program not in MAKES:
+        return False
+    if any(name.startswith("MAKE") or name == "GNUMAKEFLAGS" for name in command.assigned):
+        return False
+    settings = [value for name, value in command.environment if "MAKE" in name]
+    return not any(_NAMES_INPUT.search(text) for text in (*command.words[1:], *settings))
+
+
+# `make -f -` reads its makefile from standard input.
+_NAMES_INPUT = re.compile(rf"(?:^|[f=\s])-$|/dev/|/proc/|^-\w*f$|{UNKNOWN}")
 
 
 def _may_be_code(word: str) -> bool:

@@ -70,7 +70,11 @@ LAUNCHERS = {
 LONG_VALUES = frozenset(
     """--user --group --signal --kill-after --adjustment --unset --chdir --split-string --prompt
     --host --root --interval --setuid --setgid --target --unit --property --class --classdata
-    --argv0 --with-requirements --with-editable""".split()
+    --argv0 --with-requirements --with-editable --with --directory --project --package --extra
+    --only-group --no-group --no-extra --python --env-file --index --default-index --index-url
+    --extra-index-url --find-links --cache-dir --config-file --refresh-package --upgrade-package
+    --reinstall-package --no-build-package --no-binary-package --exclude-newer --python-platform
+    --prerelease --resolution --index-strategy --link-mode""".split()
 )
 
 
