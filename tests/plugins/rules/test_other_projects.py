@@ -82,7 +82,7 @@ def find_verdict(root: Path, sentence: str, call: str | tuple[str, str]) -> Any:
         (DUMP, ("a.blade.php", "{{-- dd($x) --}}\n")),
         (STARS, ("a.kt", "import java.util.List\n// import java.util.*\n")),
         (LONG, ("a.cc", "x" * 100 + "\n")),
-        (LONG, "sed -i 's/a + b/b + a/' app/a.py && clang-format -i app/a.cc && ctest --preset dev && git commit -qam 'Add it'"),
+        (LONG, "sed -i 's/a + b/b + a/' app/a.py && clang-format -i app/a.cc && ctest --preset dev && git commit -qam 'Add'"),
         (LONG, f"git add app/a.py && git commit -q -F - <<'E' && touch app/b.py\n{'word ' * 30}\nE"),
         (COLUMNS, ("a.rb", "def update_columns\n# o.update_columns a: 1\nx.update_columns_later b: 1\n")),
         (COLUMNS, ("a.html", "See o.update_columns for more.\n")),
