@@ -135,7 +135,8 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> CheckParts:
     if is_bounded(unwanted):
         return ()
     # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
-    program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
+    named = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
+    program = named.removeprefix("./")
     others = [token.word for token in unwanted if token.role == "name"]
     # "Use `rg` instead of `grep`": both can only be programs.
     if _IN_PIPES.intersection(others):

@@ -83,6 +83,7 @@ def test_a_title_that_names_the_project_is_known(title: str, expected: bool) -> 
     [
         ("Never run `docker compose down -v`, it wipes the database.", "docker compose down -v"),
         ("Never run `docker compose down -v`: that deletes all volumes.", "docker compose down -v"),
+        ("Use `./gradlew`, never `gradle`.", "denies the command `gradle`"),
         ("禁止使用 `npm` 和 `yarn`，一律使用 `pnpm`。", "denies the command `npm` or `yarn`"),
         ("代码中禁止使用 `console.log`。", r"console\.log"),
         ("不要直接推送到 `main` 或 `release/*`。", "to the branch main or release/*"),
@@ -113,6 +114,7 @@ def test_usual_sentences_are_enforced(sentence: str, part: str) -> None:
         "Pushe niemals auf `main`, wenn die Tests fehlschlagen.",
         "Niemals Pakete installieren, ohne zu fragen, außer im Frontend.",
         "Never push to `acme/*`.",
+        "Use `./gradlew` for releases, never `gradle`.",
     ],
 )
 def test_usual_sentences_with_a_limit_are_advice(sentence: str) -> None:
