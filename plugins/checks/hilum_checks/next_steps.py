@@ -76,6 +76,14 @@ def limits_lines(constraint: Content) -> bool:
 _MANY_LINES = re.compile(r"\(\?s:\\A\(\?:\[\^\\n\]\*\\n\)\{\d+\}\[\^\\n\]\)")
 
 
+def limits_length(constraint: Content) -> bool:
+    """Return whether a constraint limits how long the lines of a file are."""
+    return _LONG_LINE.fullmatch(constraint.expression) is not None
+
+
+_LONG_LINE = re.compile(r"\(\?m:\^\[\^\\n\]\{\d+,\}\)")
+
+
 def _find_other_access(constraint: Paths, action: str) -> str:
     is_read = action.startswith("it reads") or constraint.actions == READS
     if is_read and "read" in constraint.actions:

@@ -22,7 +22,7 @@ from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches, find_match
 from hilum_checks.hidden_texts import decodes_text, inserts_values
 from hilum_checks.model import WRITES, Content, Messages, Paths
-from hilum_checks.next_steps import limits_lines
+from hilum_checks.next_steps import limits_length, limits_lines
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
@@ -242,6 +242,9 @@ def _prints_text(constraint: Content, facts: CallFacts, access: FileAccess) -> b
         # One text must not begin a comment in which the next one is.
         path = access.path
         texts = [blank_remarks(text, path, constraint.ignored) for text in list_texts(printing)]
+    elif limits_length(constraint):
+        # How long a command line is says nothing about the lines that it writes.
+        texts = list(list_texts(facts.commands))
     else:
         texts = _list_written(facts)
     return count_matches(constraint.expression, "\n".join(texts)) != 0
