@@ -133,10 +133,19 @@ def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int
         required: Commands that check the project because rules require them first.
     """
     return [
-        2 * index
+        2 * _find_start(index, facts)
         for index, command in enumerate(facts.commands)
         if _writes(command, facts) and not _is_required_check(command, facts, required)
     ]
+
+
+def _find_start(index: int, facts: CallFacts) -> int:
+    """Return the index of the command that runs a command: `pnpm nx lint` runs `nx lint`."""
+    runners = facts.commands[index].command.runners
+    for earlier in reversed(range(index)) if runners else ():
+        if facts.commands[earlier].words == runners[-1]:
+            return earlier
+    return index
 
 
 def _is_required_check(

@@ -73,15 +73,13 @@ def limits_lines(constraint: Content) -> bool:
     return _MANY_LINES.fullmatch(constraint.expression) is not None
 
 
+def measures_lines(constraint: Content) -> bool:
+    """Return whether a constraint limits how long or how many the lines of a file are."""
+    return limits_lines(constraint) or _LONG_LINES.fullmatch(constraint.expression) is not None
+
+
+_LONG_LINES = re.compile(r"\(\?m:\^\[\^\\n\]\{\d+,\}\)")
 _MANY_LINES = re.compile(r"\(\?s:\\A\(\?:\[\^\\n\]\*\\n\)\{\d+\}\[\^\\n\]\)")
-
-
-def limits_length(constraint: Content) -> bool:
-    """Return whether a constraint limits how long the lines of a file are."""
-    return _LONG_LINE.fullmatch(constraint.expression) is not None
-
-
-_LONG_LINE = re.compile(r"\(\?m:\^\[\^\\n\]\{\d+,\}\)")
 
 
 def _find_other_access(constraint: Paths, action: str) -> str:

@@ -22,7 +22,7 @@ from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches, find_match
 from hilum_checks.hidden_texts import decodes_text, inserts_values
 from hilum_checks.model import WRITES, Content, Messages, Paths
-from hilum_checks.next_steps import limits_length, limits_lines
+from hilum_checks.next_steps import limits_lines, measures_lines
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
@@ -218,7 +218,8 @@ def _show_added(constraint: Content, facts: CallFacts, access: FileAccess) -> st
     if limits_lines(constraint):
         return "too many lines"
     if facts.command_texts:
-        changes = [("", "\n".join(_list_written(facts)))]
+        lines = _list_lines(facts) if measures_lines(constraint) else _list_written(facts)
+        changes = [("", "\n".join(lines))]
     else:
         changes = [*_replacements(facts, access, whole=bool(constraint.ignored))]
     for old, new in changes:
@@ -237,14 +238,14 @@ def _prints_text(constraint: Content, facts: CallFacts, access: FileAccess) -> b
     """Return whether the words of commands contain forbidden text, whole or in pieces."""
     if _joins_pieces(constraint, facts, access):
         return True
+    if measures_lines(constraint):
+        texts = list(_list_lines(facts))
+        return count_matches(constraint.expression, "\n".join(texts)) != 0
     printing = _list_printing(facts) if constraint.ignored else []
     if printing:
         # One text must not begin a comment in which the next one is.
         path = access.path
         texts = [blank_remarks(text, path, constraint.ignored) for text in list_texts(printing)]
-    elif limits_length(constraint):
-        # How long a command line is says nothing about the lines that it writes.
-        texts = list(list_texts(facts.commands))
     else:
         texts = _list_written(facts)
     return count_matches(constraint.expression, "\n".join(texts)) != 0
@@ -260,6 +261,21 @@ def _list_written(facts: CallFacts) -> list[str]:
     commands, literals = show_literals(facts.commands)
     texts = [replace_code(text, literals) for text in facts.command_texts]
     return [*texts, *list_texts(commands)]
+
+
+def _list_lines(facts: CallFacts) -> Iterator[str]:
+    """Yield the texts that a command line writes as whole lines, whose lengths therefore count.
+
+    The line of a command is no line of a file.
+    """
+    _, literals = show_literals(facts.commands)
+    yield "".join(list_outputs(facts.commands, with_files=False))
+    yield from literals.values()
+    for command in facts.commands:
+        stdin = command.command.stdin or ""
+        if stdin not in literals:
+            # The lines that a patch adds.
+            yield "\n".join(line[1:] for line in stdin.splitlines() if line.startswith("+"))
 
 
 # Programs that write their words, or their input, exactly as they are.

@@ -129,6 +129,17 @@ def test_a_required_command_that_is_missing_or_out_of_date_is_noticed(
     assert is_refused(project, TWO, call)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "call"),
+    [
+        ("Run `pnpm nx lint` before you commit.", "pnpm nx lint && git commit -qam x"),
+        ("Run `ctest` before you commit.", "git ls-files | xargs clang-format -i && ctest && git commit -qam x"),
+    ],
+)  # fmt: skip
+def test_what_another_program_runs_counts(sentence: str, call: str, project: Path) -> None:
+    assert not is_refused(project, sentence, call)
+
+
 def test_a_required_command_that_generates_comes_before_the_tests(project: Path) -> None:
     sentence = "Run `make gen` and `make check` before you commit."
     assert not is_refused(project, sentence, "make gen && make check && git commit -qam x")
