@@ -217,7 +217,6 @@ MANY = "cp a.py b.py && sed -i s/aaaaaaaaa/bbbbbbbbb/ a.py && sed -i s/ccccccccc
         (f"cat > a.py <<'EOF'\n{'a' * 61}\nEOF", True),
         (f"echo {'a' * 61} >> a.py", True),
         (f"{MANY} && echo {'b' * 30}{'c' * 31} >> a.py", True),
-        (f"sed -i 's/a/{'a' * 61}/' a.py", True),
     ],
 )
 def test_the_length_of_a_command_line_is_not_that_of_a_file(
