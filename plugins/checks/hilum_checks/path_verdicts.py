@@ -68,7 +68,9 @@ def _is_rebuilt(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool
     is_removal = access.kind == "delete" and access.deep == "all" and not access.moved
     if not (is_removal and constraint.by_hand and "change" in constraint.actions):
         return False
-    if not any(os.path.isdir(os.path.join(cwd or "/", access.path)) for cwd in access.cwds):
+    if any(os.path.isfile(os.path.join(cwd or "/", access.path)) for cwd in access.cwds):
+        return False
+    if re.search(r"[*?\[]", access.path):
         return False
     places = [at for at, each in enumerate(facts.commands) if access in each.effects.files]
     later = facts.commands[places[-1] + 1 :] if places else []

@@ -36,6 +36,9 @@ def match_required(constraint: Content, facts: CallFacts, paths: Paths) -> tuple
     for access in facts.accesses:
         if access.kind != "write" or not facts.matcher.match(paths, access):
             continue
+        # A formatter keeps the text.
+        if access.generated and access.existing:
+            continue
         fit = facts.matcher.match(paths, access)
         for path in _find_paths(facts, access):
             before = read_text(path)

@@ -39,7 +39,8 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     doubt = ""
     without_text = _find_without_text(facts)
     for access in (*facts.accesses, *_accesses_of_code(facts)):
-        if access in without_text:
+        # What a formatter writes is no text of the call.
+        if access in without_text or (access.generated and access.existing):
             continue
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
         if not fit or copied_texts.is_moved_within(facts, paths, access):

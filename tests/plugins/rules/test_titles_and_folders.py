@@ -28,7 +28,15 @@ def judge_line(root: Path, sentence: str, line: str) -> str:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = tmp_path.resolve() / "workspace"
-    for name in ("core/a.x", "src/b.x", "deps/a/a.ex", "_build/a", "public/build/a.js"):
+    for name in (
+        "core/a.x",
+        "src/b.x",
+        "deps/a/a.ex",
+        "_build/a",
+        "public/build/a.js",
+        "src/b.py",
+        "src/b.cc",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("a\n")
     subprocess.run("git init -q . && git add -A", shell=True, cwd=root, check=True)
@@ -98,6 +106,16 @@ def test_the_sandbox_keeps_a_formatter_from_one_of_many_files(root: Path) -> Non
     assert judge_line(root, "Ask before editing `core/`.", line) == "ask"
 
 
+def test_the_words_of_a_formatter_are_no_text_of_its_file(root: Path) -> None:
+    long = f"clang-format -i src/b.cc && black src/b.py && {'true && ' * 15}git status"
+    assert judge_line(root, "Lines must not exceed 100 characters.", long) == ""
+    assert judge_line(root, "Never use `print()`.", "black src/b.py && echo 'print(1)'") == ""
+    echo = "echo 'print(1)' >> src/b.py && black src/b.py"
+    assert judge_line(root, "Never use `print()`.", echo) == "deny"
+    header = "Every new `.py` file must start with `import a`."
+    assert judge_line(root, header, "black src/b.py && clang-format -i src/b.x") == ""
+
+
 DEPS = "Don't edit anything under `deps/` or `_build/`."
 BUILD = "Never edit files in `public/build/` by hand."
 
@@ -107,6 +125,7 @@ BUILD = "Never edit files in `public/build/` by hand."
     [
         (DEPS, "rm -rf _build && mix compile", ""),
         (DEPS, "rm -rf deps _build && mix deps.get", ""),
+        (DEPS, "rm -rf sub/_build && mix compile", ""),
         (DEPS, "rm -rf _build", "deny"),
         (DEPS, "rm -rf _build && ls", "deny"),
         (DEPS, "sed -i s/a/b/ deps/a/a.ex", "deny"),
