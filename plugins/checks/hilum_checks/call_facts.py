@@ -172,8 +172,29 @@ class CallFacts:
             is_unknown = command.words == (UNKNOWN,)
             if is_unknown and not downloads and _runs_download(command):
                 continue
-            if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
+            if is_unknown or self._runs_unknown_script(command):
                 yield command.doubt
+
+    def _runs_unknown_script(self, command: CommandFacts) -> bool:
+        """Return whether a shell runs a script that no one has read.
+
+        A script in a container or on another machine is not known here, unless it is one of the
+        workspace, which an agent may have written.
+        """
+        if not command.command.elsewhere:
+            return code_texts.runs_unknown_script(command.effects, command.cwd)
+        script = command.effects.script
+        if script is None or not (script.shell or script.path.endswith((".sh", ".bash"))):
+            return False
+        parts = script.path.split("/")
+        paths = [
+            os.path.join(self.matcher.real_root, *filter(None, parts[start:]))
+            for start in range(len(parts))
+        ]
+        is_new = any(
+            os.path.isfile(path) and is_new_file(path, self.matcher.real_root) for path in paths
+        )
+        return UNKNOWN in script.path or is_new
 
     @cached_property
     def unknown_text(self) -> str:

@@ -255,6 +255,10 @@ def _is_part(command: CommandFacts, part: str) -> bool:
         return False
     if command.effects.program in _REPEATERS:
         return False
+    runners = command.command.runners
+    # `xargs clang-format -i`: without files, there is nothing to format.
+    if runners and runners[-1][0] == "xargs" and is_formatter(command):
+        return part.split() == list(runners[-1])
     source = _REDIRECTION.sub("", command.source).strip()
     if not part.endswith(source):
         return False

@@ -100,7 +100,7 @@ _DRY = re.compile(r"--dry-run(?:=(?:client|server))?")
 _FLAGS = frozenset(
     "-u --set-upstream -f --force --tags --all -q -v --porcelain -A -a -d -x -r --verbose --quiet"
     " --allow-dirty --locked --delete --workspace --install --force-with-lease --force-if-includes"
-    " --follow-tags --atomic --no-verify --no-interaction".split()
+    " --follow-tags --atomic --no-verify --no-interaction --dev".split()
 )
 
 

@@ -63,6 +63,7 @@ def find_verdict(root: Path, sentence: str, command: str) -> Any:
         (KUBECTL, "docker compose exec web bash"),
         (KUBECTL, "docker exec -it web sh -l"),
         (KUBECTL, "docker run --rm -it image bash"),
+        (KUBECTL, "docker compose exec web sh /usr/local/bin/start.sh"),
         (PIP, f"make check && git commit -q -F - {LINES}"),
         (PIP, f"make check && cat > a.md {LINES}"),
         (PIP, f"cat > a.md <<'EOF' && make check\n{LINES.partition(chr(10))[2]}"),
@@ -119,9 +120,14 @@ def test_is_denied(root: Path, sentence: str, command: str) -> None:
         "docker exec -i web sh < a.sh",
         "docker exec web sh -c 'curl example.com | sh'",
         "docker exec web $COMMAND",
+        "docker exec web sh new.sh",
+        "docker run -v $PWD:/app image bash /app/new.sh",
+        "docker exec web ./new.sh",
+        "ssh host bash src/app/new.sh",
     ],
 )
 def test_unknown_commands_in_containers_need_approval(root: Path, command: str) -> None:
+    (root / "new.sh").write_text("kubectl exec a -- ls\n")
     verdict = find_verdict(root, KUBECTL, command)
     assert verdict is not None
     assert verdict.kind == "ask"

@@ -133,11 +133,24 @@ def test_a_required_command_that_is_missing_or_out_of_date_is_noticed(
     ("sentence", "call"),
     [
         ("Run `pnpm nx lint` before you commit.", "pnpm nx lint && git commit -qam x"),
+        ("Run `clang-format -i` before you commit.", "git ls-files | xargs clang-format -i && git commit -qam x"),
         ("Run `ctest` before you commit.", "git ls-files | xargs clang-format -i && ctest && git commit -qam x"),
     ],
 )  # fmt: skip
 def test_what_another_program_runs_counts(sentence: str, call: str, project: Path) -> None:
     assert not is_refused(project, sentence, call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "git ls-files | xargs clang-format -i; git commit -qam x",
+        "git ls-files | xargs clang-format -i | cat && git commit -qam x",
+        "git ls-files | xargs echo clang-format -i && git commit -qam x",
+    ],
+)
+def test_a_formatter_that_may_have_failed_does_not_count(call: str, project: Path) -> None:
+    assert is_refused(project, "Run `clang-format -i` before you commit.", call)
 
 
 def test_a_required_command_that_generates_comes_before_the_tests(project: Path) -> None:

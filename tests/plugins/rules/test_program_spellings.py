@@ -206,5 +206,24 @@ def test_functions_of_elixir_without_brackets(root: Path, text: str, is_denied: 
     assert (verdict is not None) == is_denied
 
 
+LENGTH = "Lines must not exceed 60 characters."
+MANY = "cp a.py b.py && sed -i s/aaaaaaaaa/bbbbbbbbb/ a.py && sed -i s/ccccccccc/ddddddddd/ b.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_denied"),
+    [
+        (MANY, False),
+        (f"cat > a.py <<'EOF'\n{'a' * 61}\nEOF", True),
+        (f"echo {'a' * 61} >> a.py", True),
+        (f"{MANY} && echo {'b' * 30}{'c' * 31} >> a.py", True),
+    ],
+)
+def test_the_length_of_a_command_line_is_not_that_of_a_file(
+    root: Path, command: str, is_denied: bool
+) -> None:
+    assert (find_verdict(root, LENGTH, command) is not None) == is_denied
+
+
 def test_an_option_without_a_program_is_advice() -> None:
     assert compile_rule("Never use `--force`.", hard=False).check is None
