@@ -365,11 +365,11 @@ class Rules:
         # The paths are recorded before the rules are read, because a nested folder's rules apply
         # even to the first call that uses the folder.
         self._store.touch(inside)
-        if not self._uses_known_folders(call, tool):
-            self._touch_folders(call, inside)
-        self._hold()
         verdicts: list[Verdict | None] = []
         with self._as_seen_by_commands():
+            if not self._uses_known_folders(call, tool):
+                self._touch_folders(call, inside)
+            self._hold()
             rules = self._enforced()
             if rules:
                 verdicts.append(self._judge_by_checks(rules, agent, call, tool))
