@@ -13,17 +13,33 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What was read for the current judgement, by its keys; None outside of a judgement.
-_current: ContextVar[dict[Hashable, Any] | None] = ContextVar("hilum_shared_reads", default=None)
+
+class _Judgement:
+    """What was read for a judgement.
+
+    Attributes:
+        results: The results, by their keys.
+        has_ended: Whether the judgement is over. A task that was begun in it may still run.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[Hashable, Any] = {}
+        self.has_ended = False
+
+
+# None outside of a judgement.
+_current: ContextVar[_Judgement | None] = ContextVar("hilum_shared_reads", default=None)
 
 
 @contextmanager
 def share_reads() -> Iterator[None]:
     """Keep what ``read_once`` reads until the block ends, also in the tasks and threads begun in it."""
-    token = _current.set({})
+    judgement = _Judgement()
+    token = _current.set(judgement)
     try:
         yield
     finally:
+        judgement.has_ended = True
         _current.reset(token)
 
 
@@ -36,10 +52,10 @@ def read_once(key: Hashable, read: Callable[[], T]) -> T:
         key: What identifies the result: a name of its own, and everything on which it depends.
         read: The function, which may block. The plugins share its result, so nobody may change it.
     """
-    known = _current.get()
-    if known is None:
+    judgement = _current.get()
+    if judgement is None or judgement.has_ended:
         return read()
-    if key not in known:
-        known[key] = read()
-    result: T = known[key]
+    if key not in judgement.results:
+        judgement.results[key] = read()
+    result: T = judgement.results[key]
     return result

@@ -1,8 +1,9 @@
 """The plugins that judge a call read the project once for each judgement."""
 
 import trio
+import trio.testing
 from hilum import allow, deny, hookimpl, tool
-from hilum.shared_reads import read_once
+from hilum.shared_reads import read_once, share_reads
 from hilum.testing import use
 
 
@@ -77,6 +78,28 @@ async def test_a_rewritten_call_is_judged_by_a_new_look(bench):
     await b.call("save", text="draft")
     assert seen == sorted(set(seen))
     assert len(seen) >= 2
+
+
+async def test_a_task_that_outlives_a_judgement_reads_anew(nursery):
+    counter = Counter()
+    begun = trio.Event()
+    ended = trio.Event()
+    seen = []
+
+    async def read_twice():
+        seen.append(read_once("project", counter.read))
+        begun.set()
+        await ended.wait()
+        seen.append(read_once("project", counter.read))
+        seen.append(read_once("project", counter.read))
+
+    with share_reads():
+        nursery.start_soon(read_twice)
+        await begun.wait()
+        assert read_once("project", counter.read) == 1
+    ended.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert seen == [1, 2, 3]
 
 
 def test_nothing_is_kept_outside_of_a_judgement():
