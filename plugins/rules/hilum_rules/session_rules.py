@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -85,6 +84,7 @@ class Rules:
 
     def __init__(self, session: Session, store: RuleStore) -> None:
         self.session = session
+        self._root = session.workspace.root
         self._store = store
         self._settings = store.settings
         self._reported = store.snapshot
@@ -172,11 +172,8 @@ class Rules:
     def _announce_unreadable(self) -> None:
         """Report locks that cannot be read, so that every change needs approval."""
         unreadable = {rule.path for rule in self.bundle.rules if rule.is_passing}
-        messages = [
-            str(problem)
-            for problem in self.snapshot.problems
-            if problem.path in unreadable and problem.path not in self._announced
-        ]
+        new = unreadable - self._announced
+        messages = [str(problem) for problem in self.snapshot.problems if problem.path in new]
         self._announced = unreadable
         if messages:
             self.session.note("rules.unreadable_lock", say="\n".join(messages[:MAX_LISTED]))
@@ -217,12 +214,12 @@ class Rules:
             # The flag is set before the call, so that paths are registered only once; the
             # registered function reads the current rules.
             self._protects = True
-            root = self.session.workspace.root
 
             def find_paths() -> ProtectedPaths:
                 rules = self._enforced()
-                protected, hidden = hilum_checks.find_protected_paths(rules, root)
-                named = hilum_checks.name_protecting_rules(rules, root, (*protected, *hidden))
+                protected, hidden = hilum_checks.find_protected_paths(rules, self._root)
+                paths = (*protected, *hidden)
+                named = hilum_checks.name_protecting_rules(rules, self._root, paths)
                 return ProtectedPaths(protected, hidden, named)
 
             guard.protect("rules", find_paths)
@@ -350,15 +347,17 @@ class Rules:
         The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
-        if not self._enforced() and not self._may_add_rules(call, tool):
-            if not self._uses_known_folders(call, tool):
-                return self._run_in_thread("touched", self._judge, agent, call, tool, named)
-            if not named:
-                return None
-            # Most calls use a folder that was used before, and need no thread.
-            if not self._lock.locked() and self._store.touch_known(self._inside(named)):
-                return None
+        may_break_rules = self._enforced() or self._may_add_rules(call, tool)
+        # Most calls use a folder that was used before, and need no thread.
+        if not may_break_rules and self._uses_known_folders(call, tool) and self._touch(named):
+            return None
         return self._run_in_thread("touched", self._judge, agent, call, tool, named)
+
+    def _touch(self, named: list[str]) -> bool:
+        """Record the paths of a call without a thread; return whether this was possible."""
+        if not named:
+            return True
+        return not self._lock.locked() and self._store.touch_known(self._inside(named))
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
@@ -388,10 +387,9 @@ class Rules:
 
     def _touch_folders(self, call: ToolCall, named: list[str]) -> None:
         """Record the files and folders that the commands of a call use. Blocks."""
-        root = self.session.workspace.root
-        folder = root.joinpath(*named[:1])
+        folder = self._root.joinpath(*named[:1])
         for command in _command_texts(call):
-            used = list(hilum_checks.find_used_paths(command, root, folder))
+            used = list(hilum_checks.find_used_paths(command, self._root, folder))
             self._store.touch(self._inside(dict.fromkeys(each.path for each in used)))
             for below in self._inside(dict.fromkeys(each.path for each in used if each.deep)):
                 self._store.touch_below(below)
@@ -399,10 +397,7 @@ class Rules:
     def _judge_by_checks(
         self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
     ) -> Verdict | None:
-        history = None
-        if hilum_checks.needs_history(rules):
-            history = self._open_history()
-            self._add_changes(history, trio.from_thread.run_sync(self._take_events))
+        history = self._update_history() if hilum_checks.needs_history(rules) else None
         return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
@@ -410,8 +405,8 @@ class Rules:
         from hilum_guard import Guard, as_seen_by_commands
 
         guard = self.session.plugin(Guard)
-        root = str(self.session.workspace.root)
-        return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
+        folder = guard.find_temporary_folder() if guard else ""
+        return as_seen_by_commands(folder, str(self._root))
 
     def _explain_changes_of_rules(
         self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
@@ -455,10 +450,9 @@ class Rules:
         return self._remember(tool, call, result) if needs(self._enforced()) else None
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
-        root = self.session.workspace.root
         async with self._lock:
             history = self._open_history()
-            await trio.to_thread.run_sync(history.add, tool, call.arguments, root, result)
+            await trio.to_thread.run_sync(history.add, tool, call.arguments, self._root, result)
 
     def _take_events(self) -> list[AnyEvent]:
         """Return the events of the log since the last time."""
@@ -467,13 +461,15 @@ class Rules:
             self._taken = taken[-1].seq
         return taken
 
-    def _add_changes(self, history: CallHistory, events: Iterable[AnyEvent]) -> None:
-        """Add to a history what programs have written. Blocks."""
+    def _update_history(self) -> CallHistory:
+        """Return the history of calls with what programs have written, in a thread."""
         from hilum_rules.file_changes import read_changed_files
 
-        root = self.session.workspace.root
-        for changed in read_changed_files(events, root):
-            history.add_changes(changed.call_id, changed.paths, root)
+        history = self._open_history()
+        events = trio.from_thread.run_sync(self._take_events)
+        for changed in read_changed_files(events, self._root):
+            history.add_changes(changed.call_id, changed.paths, self._root)
+        return history
 
     def _open_history(self) -> CallHistory:
         """Return the history of calls, whose module most sessions do not need."""
@@ -504,11 +500,9 @@ class Rules:
 
         A command may be impossible to run, so a second answer is let through, and the user is told.
         """
-        root = self.session.workspace.root
-        events = self._take_events()
         async with self._lock:
-            await trio.to_thread.run_sync(self._add_changes, history, events)
-            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, root)
+            await trio.to_thread.run_sync(self._update_history)
+            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, self._root)
         is_new = history.last_write > self._objected_at
         if due and is_new and not self._has_objected:
             self._has_objected = True
@@ -534,8 +528,8 @@ class Rules:
 
     def _relative(self, paths: Iterable[Path]) -> list[str]:
         """Return the paths that are in the workspace, relative to its root."""
-        root = self.session.workspace.root
-        return [path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)]
+        inside = [path for path in paths if path.is_relative_to(self._root)]
+        return [path.relative_to(self._root).as_posix() for path in inside]
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
@@ -551,10 +545,9 @@ def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
 def _read_arguments(call: ToolCall) -> dict[str, Any]:
     """Return a call's arguments by name; a call with malformed arguments does not run."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        return msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except ValueError:
         return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _command_texts(call: ToolCall) -> list[str]:

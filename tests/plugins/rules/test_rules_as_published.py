@@ -162,7 +162,7 @@ def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, m
         file.write("---\nalwaysApply: true\n---\n- One.\n")
     (folder / "good.mdc").write_text("---\nalwaysApply: true\n---\n- Two.\n")
     current = RuleStore(find_paths(tmp_path / "project", tmp_path / "config"), RulesSettings())
-    current.refresh(force=True)
+    current.load()
     assert [rule.content for rule in current.snapshot.bundle.rules] == ["One.", "Two."]
     assert any("a.mdc" in problem.path for problem in current.snapshot.problems)
     for file in (*current.snapshot.files, load_rules(os.fsdecode(strange))):
