@@ -292,7 +292,8 @@ class RulesFinder:
             return
         count = 0
         for path in self._walk(root, 0):
-            if path.relative_to(root).parts[0] in place.skipped:
+            inner = path.relative_to(root)
+            if inner.parts[0] in place.skipped:
                 continue
             if not path.name.endswith(place.names):
                 if path.suffix in (".md", ".mdc", ".txt") and os.path.isfile(path):
@@ -307,8 +308,7 @@ class RulesFinder:
                 )
                 return
             found = self.describe(path, place.dialect, origin, base)
-            name = _rule_name(path.relative_to(root), place.names[0])
-            yield found._replace(name=name)
+            yield found._replace(name=_rule_name(inner, place.names[0]))
 
     def _walk(self, folder: Path, depth: int) -> Iterator[Path]:
         """Yield the paths below a folder that are no folders. Skip links to folders."""

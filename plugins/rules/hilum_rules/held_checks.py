@@ -180,11 +180,9 @@ def _read_part(held: HeldCheck) -> CheckPart:
     if kind != "ReadFirst":
         return held.effect, msgspec.convert(fields, CONSTRAINTS[kind])
     # msgspec cannot tell which of two classes is meant.
-    before = fields["before"]
+    before_kind: type[Commands | Paths] = Commands if "branches" in fields["before"] else Paths
     needed = msgspec.convert(fields["needed"], Paths)
-    if "branches" in before:
-        return held.effect, ReadFirst(needed, msgspec.convert(before, Commands))
-    return held.effect, ReadFirst(needed, msgspec.convert(before, Paths))
+    return held.effect, ReadFirst(needed, msgspec.convert(fields["before"], before_kind))
 
 
 def _make_rule(held: HeldCheck, part: CheckPart) -> Rule:

@@ -9,8 +9,11 @@ the character that it styles.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
+MAX_REPORTED = 20
+"""Maximum number of lines with hidden characters to report individually."""
 # Code points, as ranges of a character class, so that this file itself contains no hidden
 # characters.
 _ALWAYS = (
@@ -54,6 +57,27 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
         if count:
             found.append((number, count))
     return "\n".join(lines), found
+
+
+def report_hidden(hidden: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Return problems about hidden characters, each as a line number and a sentence.
+
+    Args:
+        hidden: The number of each line with hidden characters, and their count.
+    """
+    problems = [
+        (
+            line,
+            f"{count} hidden character{'s' * (count > 1)}, which are invisible to you but not to a"
+            " model; shown as <U+…>.",
+        )
+        for line, count in hidden[:MAX_REPORTED]
+    ]
+    more = hidden[MAX_REPORTED:]
+    if more:
+        message = f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}."
+        problems.append((more[0][0], message))
+    return problems
 
 
 def _name_code_point(found: re.Match[str]) -> str:

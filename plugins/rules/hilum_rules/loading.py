@@ -40,7 +40,7 @@ from hilum_rules.source import (
 )
 
 if TYPE_CHECKING:
-    from hilum_checks import Compiled
+    from hilum_checks import Check, Compiled
 
 MAX_LEAD_WORDS = 6
 """Maximum number of words in a line before a list that determines the type of its rules."""
@@ -157,22 +157,26 @@ class Loader:
 
     def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
         """Load files in order. Duplicate texts are loaded only once."""
-        resolver = ImportResolver(self.paths, self.allowed, self.parse)
+        resolver = self._make_resolver()
         return [self._load_file(file, resolver) for file in found]
 
     def load_texts(self, texts: Iterable[str]) -> list[RulesFile]:
         """Load texts from settings."""
         files = []
+        # They import nothing.
+        resolver = self._make_resolver()
+        fence = Workspace(self.paths.workspace)
         for number, text in enumerate(texts, 1):
             shown = f"settings: rules.text {number}"
-            fence = Workspace(self.paths.workspace)
             found = FoundFile(Path(), shown, "settings", fence, "settings")
             data = text.encode()
             parsed = parse_source(Source(Path(), data, len(data), _NO_STAMP), "settings")
-            resolver = ImportResolver(self.paths, self.allowed, self.parse)
             file = self._make_file(found, parsed, resolver)
             files.append(replace(file, dialect="agents", real=None, sources=()))
         return files
+
+    def _make_resolver(self) -> ImportResolver:
+        return ImportResolver(self.paths, self.allowed, self.parse)
 
     def _load_file(self, found: FoundFile, resolver: ImportResolver) -> RulesFile:
         parsed = self.parse(found.path, found.dialect, found.fence)
@@ -267,22 +271,22 @@ def _compile_sentence(rule: Rule, title: str) -> Compiled:
     inner = headings[1:] if headings[0] == title else headings
     limiting = [each for each in (*inner, *_short_cells(rule)) if is_limiting(each)]
     limit = limiting[-1] if limiting else ""
-    compiled = [
+    all_compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(
             rule.sentence, heading, rule.content, is_item=rule.depth >= 0
         )
     ]
-    enforced = [each for each in compiled if each.check is not None]
-    if not enforced:
-        return compiled[0]
+    compiled = next((each for each in all_compiled if each.check is not None), all_compiled[0])
+    if compiled.check is None:
+        return compiled
     # A rule below "When deploying" would otherwise be enforced at all times. "Before committing"
     # is a part of the check.
-    is_order = compiled[0].check is None and limit == heading and name_order(heading)
+    is_order = compiled is not all_compiled[0] and limit == heading and name_order(heading)
     if limit and not is_order and not _repeats_order(rule, limit):
         shown = escape_name(limit)[:60]
         return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
-    return _narrow(enforced[0], headings)
+    return _narrow(compiled, compiled.check, headings)
 
 
 def _repeats_order(rule: Rule, limit: str) -> bool:
@@ -291,19 +295,16 @@ def _repeats_order(rule: Rule, limit: str) -> bool:
     return bool(order) and name_order(rule.lead.strip(" *_:：")).lower() == order.lower()
 
 
-def _narrow(compiled: Compiled, headings: list[str]) -> Compiled:
+def _narrow(compiled: Compiled, check: Check, headings: list[str]) -> Compiled:
     """Return a check for the files that the headings name: "Tests", "Python"."""
     from hilum_checks.label_scopes import narrow_check
 
-    if compiled.check is None:
-        return compiled
-    check = narrow_check(compiled.check, headings)
-    if check is None:
+    narrowed = narrow_check(check, headings)
+    if narrowed is None:
         why = "advice: the headings above it may limit it to some files"
         return attrs.evolve(compiled, check=None, why=why)
-    return attrs.evolve(
-        compiled, check=check, why=compiled.why.replace(compiled.check.summary, check.summary)
-    )
+    why = compiled.why.replace(check.summary, narrowed.summary)
+    return attrs.evolve(compiled, check=narrowed, why=why)
 
 
 def _make_rule(draft: Draft, found: FoundFile, seen: Counter[str]) -> Rule:
