@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 from hilum import Workspace, environment, home_folder
+from hilum_checks import WORKSPACE
 
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Problem
+from hilum_rules.source import follow_links
 
 MAX_FILES = 500
 """Maximum number of files to read in one rules folder."""
@@ -131,7 +133,7 @@ class FoundFile(NamedTuple):
     dialect: str
     fence: Workspace
     origin: str = "project"
-    folder: PurePosixPath = PurePosixPath(".")
+    folder: PurePosixPath = WORKSPACE
     name: str = ""
     base: Path = Path()
 
@@ -168,8 +170,8 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
 
 def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
     """Find the folders in which to search for a workspace's rules. Blocks."""
-    real = Path(os.path.realpath(workspace))
-    home = Path(os.path.realpath(home_folder()))
+    real = follow_links(workspace)
+    home = follow_links(home_folder())
     return WorkspacePaths(real, _find_repository(real, home), config, home)
 
 
@@ -285,7 +287,7 @@ class RulesFinder:
         if not os.path.isdir(os.path.join(base, place.folder)):
             return
         root = base / place.folder
-        real = Path(os.path.realpath(root))
+        real = follow_links(root)
         # A repository must not make hilum read the user's files through a link.
         if origin == "project" and not real.is_relative_to(self._paths.top):
             self._skip(root, "it is a link that points outside the project")
@@ -347,7 +349,7 @@ class RulesFinder:
         # The user's own files may be links to any location, such as a folder of dotfiles.
         if origin != "project":
             return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
-        folder = PurePosixPath(".")
+        folder = WORKSPACE
         if governs.is_relative_to(workspace):
             folder = PurePosixPath(governs.relative_to(workspace).as_posix())
         return FoundFile(path, shown, dialect, self._project, origin, folder, base=governs)

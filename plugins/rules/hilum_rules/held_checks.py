@@ -85,8 +85,7 @@ class HeldChecks:
             if rule.check is not None
             for part in rule.check.parts
         }
-        lasting = {part: rule for part, rule in present.items() if not rule.is_passing}
-        self._known |= lasting
+        self._known |= {part: rule for part, rule in present.items() if not rule.is_passing}
         self.is_full = len(self._known) > MAX_HELD
         # The first checks stay in force: those added later may be an agent's.
         self._known = dict(islice(self._known.items(), MAX_HELD))

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-MAX_REPORTED = 20
-"""Maximum number of lines with hidden characters to report individually."""
+from hilum_rules.counting import count
+
 # Code points, as ranges of a character class, so that this file itself contains no hidden
 # characters.
 _ALWAYS = (
@@ -21,6 +21,8 @@ _ALWAYS = (
     r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff\ud800-\udfff"
 )
+MAX_REPORTED = 20
+"""Maximum number of lines with hidden characters to report individually."""
 _VARIATION = r"\ufe00-\ufe0f"
 _JOINERS = r"\u200c\u200d"
 
@@ -53,9 +55,9 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
             continue
         # Hidden characters are shown, not removed, so that the model and the user see an attempt to
         # hide text.
-        lines[number - 1], count = _hidden_pattern().subn(_name_code_point, line)
-        if count:
-            found.append((number, count))
+        lines[number - 1], hidden = _hidden_pattern().subn(_name_code_point, line)
+        if hidden:
+            found.append((number, hidden))
     return "\n".join(lines), found
 
 
@@ -68,10 +70,10 @@ def report_hidden(hidden: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
     problems = [
         (
             line,
-            f"{count} hidden character{'s' * (count > 1)}, which are invisible to you but not to a"
-            " model; shown as <U+…>.",
+            f"{count(number, 'hidden character')}, which are invisible to you but not to a model;"
+            " shown as <U+…>.",
         )
-        for line, count in hidden[:MAX_REPORTED]
+        for line, number in hidden[:MAX_REPORTED]
     ]
     more = hidden[MAX_REPORTED:]
     if more:

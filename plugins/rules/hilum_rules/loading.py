@@ -198,8 +198,8 @@ class Loader:
         # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{source.real} {source.digest}" for source in resolver.sources]
         source_hash = digest_text("\n".join([found.shown, parsed.source.digest, *hashes]))
-        rules, rule_problems = self._make_rules(found, drafts)
-        problems = problems_in(found.shown, parsed.problems) + rule_problems
+        problems = problems_in(found.shown, parsed.problems)
+        rules = self._make_rules(found, drafts, problems)
         if not (rules or problems or resolver.problems or resolver.skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
         return replace(
@@ -214,10 +214,10 @@ class Loader:
         )
 
     def _make_rules(
-        self, found: FoundFile, drafts: list[Draft]
-    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+        self, found: FoundFile, drafts: list[Draft], problems: list[Problem]
+    ) -> tuple[Rule, ...]:
+        """Return the rules of drafts; add the mistakes in their ``enforce:`` lines."""
         rules: list[Rule] = []
-        problems: list[Problem] = []
         seen = Counter[str]()
         title = _find_title(found, drafts)
         for draft in drafts:
@@ -233,7 +233,7 @@ class Loader:
                     is_partial=compiled.is_partial,
                 )
             )
-        return tuple(withdraw_limited(rules)), problems
+        return tuple(withdraw_limited(rules))
 
     def _compile(self, rule: Rule, title: str) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
@@ -352,8 +352,7 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
         return tuple(problems)
     message = f"And {len(rest):,} more problems, the last on line {rest[-1].line}."
     is_fatal = any(problem.fatal for problem in rest)
-    first = rest[0]
-    summary = Problem(first.path, first.line, message, is_fatal)
+    summary = replace(rest[0], message=message, fatal=is_fatal)
     return (*problems[:MAX_PROBLEMS], summary)
 
 

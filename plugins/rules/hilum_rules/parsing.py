@@ -266,9 +266,7 @@ class _DraftBuilder:
     def add_draft(self, block: Block) -> None:
         self.open_headings = []
         self.is_lead_new = False
-        lead = ""
-        if block.kind != "text":
-            lead = "\n".join(text for _, text in self.leads)
+        lead = "\n".join(text for _, text in self.leads)
         depth = {"item": block.level, "row": 0}.get(block.kind, -1)
         titles = tuple(text for _, text in self.titles)
         is_row = block.kind == "row"

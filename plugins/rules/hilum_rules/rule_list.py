@@ -13,6 +13,7 @@ import attrs
 from hilum.command import say
 
 from hilum_rules.binding import is_conspicuous, is_description
+from hilum_rules.counting import count, is_or_are
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class RuleList:
         if undecided:
             verb = "sounds" if undecided == 1 else "sound"
             yield from wrap(
-                f"{count(undecided, 'sentence')} that {verb} binding {_is(undecided)} not enforced:"
+                f"{count(undecided, 'sentence')} that {verb} binding {is_or_are(undecided)} not enforced:"
                 " run hilum rules compile"
             )
         if any(file.folder.parts for file in files):
@@ -94,8 +95,10 @@ class RuleList:
         yield ""
         for file in files:
             number = self.snapshot.numbers[file.path]
-            head = f"{number}. {file.path} ({describe_file(file)})"
-            yield from wrap(f"{head}: {_describe_counts(self.count(file.rules))}", "", "   ")
+            described = _describe_counts(self.count(file.rules))
+            yield from wrap(
+                f"{number}. {file.path} ({describe_file(file)}): {described}", "", "   "
+            )
 
     def _format_file(self, file: RulesFile) -> Iterator[str]:
         number = self.snapshot.numbers[file.path]
@@ -126,10 +129,6 @@ def _format_hidden(hidden: Counter[str]) -> Iterator[str]:
         yield f"  … {hidden['advice']} more that are advice: hilum rules --advice"
     if hidden[DESCRIPTION]:
         yield f"  … {hidden[DESCRIPTION]} rows of tables or trees, which are not rules"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def show_rule(
@@ -174,8 +173,7 @@ def format_rule(number: str, rule: Rule, state: str) -> Iterator[str]:
         rule: The rule.
         state: Its state.
     """
-    head = f"  {number}  {rule.path}:{rule.line}  {state}"
-    yield from wrap(head, "", INDENT)
+    yield from wrap(f"  {number}  {rule.path}:{rule.line}  {state}", "", INDENT)
     yield from wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
     reason = rule.why
     for known in STATES:
@@ -202,11 +200,6 @@ def describe_file(file: RulesFile) -> str:
     globs = ", ".join(file.globs[:5])
     mode = _MODES[file.mode].format(globs=globs, name=file.name)
     return ", ".join(filter(None, (_OWNERS[file.origin], scope, mode)))
-
-
-def count(number: int, what: str) -> str:
-    """Return a number of things: ``1 rule``, ``2 rules``."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def print_lines(lines: Iterable[str]) -> None:

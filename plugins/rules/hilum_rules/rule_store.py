@@ -29,7 +29,7 @@ from hilum_rules.discovery import (
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
-from hilum_rules.source import Stamp, digest_text, read_stamp
+from hilum_rules.source import Stamp, digest_text, follow_links, read_stamp
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -168,8 +168,8 @@ class RuleStore:
         # The stamps are taken before the files are read, so that the next check detects changes
         # made in the meantime.
         self._stamps = {path: read_stamp(path) for path in (*finder.watched, *self.paths.locks)}
-        files, problems = self._load_files(found)
-        problems = finder.problems + problems
+        problems = finder.problems
+        files = self._load_files(found, problems)
         numbers = self.snapshot.numbers
         for file in files:
             problems += file.problems
@@ -182,21 +182,20 @@ class RuleStore:
         self._in_play |= self._find_used(snapshot.files, self._touched)
         return self._activate(snapshot)
 
-    def _load_files(self, found: list[FoundFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Return the files with their signed checks, and the problems in none of the files."""
+    def _load_files(self, found: list[FoundFile], problems: list[Problem]) -> list[RulesFile]:
+        """Return the files with their signed checks; add the problems in none of the files."""
         has_locks = any(os.path.lexists(path) for path in self.paths.locks)
         # Without any rules, the loader and its modules are not imported.
         if not (found or self.settings.text or self.snapshot.files or has_locks):
-            return [], []
+            return []
         files = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
-        problems: list[Problem] = []
         if has_locks:
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            files, problems = sign_rules(files, Locks.read(self.paths))
-        files, excluded = self._exclude(files)
-        return files, problems + excluded
+            files, in_locks = sign_rules(files, Locks.read(self.paths))
+            problems += in_locks
+        return self._exclude(files, problems)
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)
@@ -234,8 +233,8 @@ class RuleStore:
         shown = re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
         return _make_spec(tuple(self.settings.skip)).match_file(shown)
 
-    def _exclude(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Exclude files from the prompts of this kind of session; return problems about them.
+    def _exclude(self, files: list[RulesFile], problems: list[Problem]) -> list[RulesFile]:
+        """Exclude files from the prompts of this kind of session; add problems about them.
 
         Only the user's own rules can exclude the user's files. Checks in excluded files hold.
         """
@@ -249,11 +248,10 @@ class RuleStore:
                 "project": _list_enforced(files),
             }
         if not self._exclusions["project"]:
-            return files, []
+            return files
         import hilum_checks
 
         loaded = []
-        problems = []
         for file in files:
             rules = self._exclusions[file.origin]
             reason = hilum_checks.check_context(rules, file.path, self.kind)
@@ -265,7 +263,7 @@ class RuleStore:
                 problems.append(Problem(file.path, 0, f"{message}: {reason}", fatal=True))
             if file.rules or not reason:
                 loaded.append(file)
-        return loaded, problems
+        return loaded
 
     def enforced_sources(self) -> Iterator[Path]:
         """Yield the resolved files of enforced rules and of signed checks.
@@ -276,13 +274,13 @@ class RuleStore:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
             for path in file.sources:
-                yield Path(os.path.realpath(path))
+                yield follow_links(path)
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
         for path in filter(os.path.lexists, self.paths.locks):
-            yield Path(os.path.realpath(path))
+            yield follow_links(path)
 
     # --- what is in play --------------------------------------------------------------------------
 
@@ -470,7 +468,7 @@ def read_store(workspace: str, kind: str = "main") -> RuleStore:
     Raises:
         UsageError: There is no such folder.
     """
-    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
+    folder = follow_links(os.path.expanduser(workspace))
     if not folder.is_dir():
         raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
     settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)

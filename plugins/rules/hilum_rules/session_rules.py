@@ -86,7 +86,6 @@ class Rules:
         self.session = session
         self._root = session.workspace.root
         self._store = store
-        self._settings = store.settings
         self._reported = store.snapshot
         # The prompt layers, and the rules from which they were made.
         self._layers: list[Layer] = []
@@ -95,8 +94,8 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
-        # The last event whose changes of files were added to the history, which begins now.
-        self._taken = session.journal.last
+        # The last event of the log that was read.
+        self._last_read = 0
         # Whether an answer to the present prompt was refused because something had not been done,
         # and the last write about which the user has been told.
         self._has_objected = False
@@ -104,7 +103,7 @@ class Rules:
         self._held: HeldChecks | None = None
         # The rules files whose checks were in force before the session was resumed. Those of nested
         # folders are read only when they are used.
-        self._resumed_paths: dict[str, None] = {}
+        self._resumed_paths: set[str] = set()
         # The locks that cannot be read and about which the user has been told.
         self._announced: set[str] = set()
         self._restore()
@@ -139,21 +138,21 @@ class Rules:
 
     def _restore(self) -> None:
         """Keep the checks in force that were kept in force in a session that is resumed."""
-        for event in self._read_events(0):
+        for event in self._read_new_events():
             if not isinstance(event, PluginEvent):
                 continue
             if event.name in (HELD, IN_FORCE):
                 held = self._open_held()
                 paths = held.restore(event.data, is_reported=event.name == HELD)
-                self._resumed_paths |= dict.fromkeys(filter(_is_inside, paths))
+                self._resumed_paths.update(filter(_is_inside, paths))
             elif event.name == LIFTED:
                 self._held = None
         self._hold()
 
-    def _read_events(self, position: int) -> Iterator[AnyEvent]:
-        """Yield the events of the log after a position."""
-        while events := self.session.journal.since(position):
-            position = events[-1].seq
+    def _read_new_events(self) -> Iterator[AnyEvent]:
+        """Yield the events of the log since the last time."""
+        while events := self.session.journal.since(self._last_read):
+            self._last_read = events[-1].seq
             yield from events
 
     def _open_held(self) -> HeldChecks:
@@ -192,8 +191,8 @@ class Rules:
         # once.
         async with self._lock:
             if self._resumed_paths:
-                await trio.to_thread.run_sync(self._store.touch, list(self._resumed_paths))
-                self._resumed_paths = {}
+                await trio.to_thread.run_sync(self._store.touch, self._resumed_paths)
+                self._resumed_paths = set()
             result = await trio.to_thread.run_sync(work, *arguments)
             self._hold()
             self._report(cause)
@@ -268,7 +267,7 @@ class Rules:
             await trio.to_thread.run_sync(self._store.reload)
             lifted = []
             if self._held:
-                self._held.take(self.snapshot.active)
+                self._hold()
                 lifted = self._held.list_gone()
                 self._held = None
                 # The checks in force from now on come later in the log.
@@ -327,14 +326,14 @@ class Rules:
         )
         # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
         if self._shown is not snapshot:
-            self._layers = build_layers(snapshot, self._settings.prompt_limit)
+            self._layers = build_layers(snapshot, self._store.settings.prompt_limit)
             self._shown = snapshot
         return self._layers or None
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of the rules, if any, always in the same words."""
-        return REMINDER if self._settings.remind and self.bundle.rules else None
+        return REMINDER if self._store.settings.remind and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
 
@@ -454,19 +453,12 @@ class Rules:
             history = self._open_history()
             await trio.to_thread.run_sync(history.add, tool, call.arguments, self._root, result)
 
-    def _take_events(self) -> list[AnyEvent]:
-        """Return the events of the log since the last time."""
-        taken = list(self._read_events(self._taken))
-        if taken:
-            self._taken = taken[-1].seq
-        return taken
-
     def _update_history(self) -> CallHistory:
         """Return the history of calls with what programs have written, in a thread."""
         from hilum_rules.file_changes import read_changed_files
 
         history = self._open_history()
-        events = trio.from_thread.run_sync(self._take_events)
+        events = trio.from_thread.run_sync(list, self._read_new_events())
         for changed in read_changed_files(events, self._root):
             history.add_changes(changed.call_id, changed.paths, self._root)
         return history
