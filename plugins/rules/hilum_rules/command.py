@@ -198,11 +198,10 @@ def _run_check(options: argparse.Namespace) -> int:
 
 def _list_data(rules: RuleList) -> dict[str, Any]:
     snapshot = rules.snapshot
-    numbers = snapshot.numbers
     return {
         "source_hash": snapshot.bundle.source_hash,
         "files": [
-            _file_data(numbers.get(file.path, 0), file) | _counts(rules, file)
+            _file_data(snapshot.numbers.get(file.path, 0), file) | _counts(rules, file)
             for file in snapshot.files
         ],
     }

@@ -60,19 +60,22 @@ _CONFIG_PLACES = (
     _Place("rules", (".md",), "claude-rules", is_tree=True),
     _Place("", ("rules.toml",), "table"),
 )
+# Claude Code reads the same folder in a project and in the user's home folder.
+_CLAUDE_FOLDER = (
+    _Place(".claude", _CLAUDE, "claude"),
+    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+)
 # Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
     _Place(".config/opencode", _AGENTS, "agents"),
-    _Place(".claude", _CLAUDE, "claude"),
-    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    *_CLAUDE_FOLDER,
     _Place(".gemini", _GEMINI, "gemini"),
     _Place(".cursor/rules", (".mdc",), "mdc", is_tree=True),
 )
 # Locations in a project folder.
 _PROJECT_PLACES = (
     _Place("", _CLAUDE, "claude"),
-    _Place(".claude", _CLAUDE, "claude"),
-    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    *_CLAUDE_FOLDER,
     _Place("", _GEMINI, "gemini"),
     _Place("", (".cursorrules",), "cursorrules"),
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),

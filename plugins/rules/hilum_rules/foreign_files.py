@@ -53,8 +53,8 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
         if problem.fatal and problem.path not in {file.path for file in snapshot.files}:
             path = folder / os.path.expanduser(problem.path)
             is_user = problem.path.startswith("~")
-            message = f"{problem.path}: {problem.message}"
-            yield ForeignFile(path, _find_agent(path, ""), "rules", is_user, problems=(message,))
+            problems = (str(problem),)
+            yield ForeignFile(path, _find_agent(path, ""), "rules", is_user, problems=problems)
     path = folder / _NAMED_ONLY
     if os.path.lexists(path) and _NAMED_ONLY not in settings.files:
         reason = f'it is not read; to read it, set rules.files = ["{_NAMED_ONLY}"]'

@@ -180,16 +180,15 @@ class Loader:
 
     def _load_file(self, found: FoundFile, resolver: ImportResolver) -> RulesFile:
         parsed = self.parse(found.path, found.dialect, found.fence)
-        empty = _empty_file(found)
         if isinstance(parsed, str):
             problem = Problem(found.shown, 0, f"Not read: {parsed}", fatal=True)
-            return replace(empty, problems=(problem,))
+            return replace(_empty_file(found), problems=(problem,))
         twin = resolver.begin(parsed, found)
-        if twin:
-            message = f"It has the same text as {twin}, which was read before."
-            problem = Problem(found.shown, 0, message)
-            return replace(empty, problems=(problem,), source_hash=parsed.source.digest)
-        return self._make_file(found, parsed, resolver)
+        if not twin:
+            return self._make_file(found, parsed, resolver)
+        message = f"It has the same text as {twin}, which was read before."
+        problem = Problem(found.shown, 0, message)
+        return replace(_empty_file(found), problems=(problem,), source_hash=parsed.source.digest)
 
     def _make_file(
         self, found: FoundFile, parsed: ParsedFile, resolver: ImportResolver
@@ -269,8 +268,7 @@ def _compile_sentence(rule: Rule, title: str) -> Compiled:
     orders = [each for each in headings if is_step and name_order(each)]
     heading = "" if rule.lead else (orders or headings)[-1]
     inner = headings[1:] if headings[0] == title else headings
-    limiting = [each for each in (*inner, *_short_cells(rule)) if is_limiting(each)]
-    limit = limiting[-1] if limiting else ""
+    limit = next(filter(is_limiting, reversed((*inner, *_short_cells(rule)))), "")
     all_compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(
@@ -358,8 +356,11 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
 
 def _hard_leads(lead: str) -> list[str]:
     """Return the short lines, such as ``You must never:``, that make the rules in a list hard."""
-    lines = [line for line in lead.split("\n") if 0 < len(line.split()) <= MAX_LEAD_WORDS]
-    return [line for line in lines if find_type(line) is RuleType.HARD_CONSTRAINT]
+    return [
+        line
+        for line in lead.split("\n")
+        if len(line.split()) <= MAX_LEAD_WORDS and find_type(line) is RuleType.HARD_CONSTRAINT
+    ]
 
 
 def load_rules(path: str | Path) -> RulesFile:

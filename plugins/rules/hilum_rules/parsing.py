@@ -139,8 +139,8 @@ def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> 
             above = drafts[following - 1]
             drafts[following - 1] = attrs.evolve(above, enforce=(*above.enforce, check))
             continue
-        inner = [each for each in drafts[following : following + 1] if each.line <= bounds[section]]
-        titles = inner[0].titles if inner else ()
+        below = drafts[following : following + 1]
+        titles = next((each.titles for each in below if each.line <= bounds[section]), ())
         own = Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
         drafts.insert(following, own)
     return drafts

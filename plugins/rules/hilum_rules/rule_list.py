@@ -26,6 +26,7 @@ MAX_UNFOLDED = 25
 """Maximum number of rules in a file whose advice is listed without being requested."""
 INDENT = " " * 7
 STATES = ("enforced", "proposed", "advice")
+"""The states of rules; a long list leaves out the last one."""
 DESCRIPTION = "description"
 _OWNERS = {"user": "yours", "settings": "from your settings", "project": "the project's"}
 _MODES = {
@@ -104,11 +105,10 @@ class RuleList:
         number = self.snapshot.numbers[file.path]
         hidden: Counter[str] = Counter()
         lines: list[str] = []
-        is_long = len(file.rules) > MAX_UNFOLDED
+        shown = self.shown or (STATES[:-1] if len(file.rules) > MAX_UNFOLDED else STATES)
         for index, rule in enumerate(file.rules, 1):
             state = self.state_of(rule)
-            is_shown = state in self.shown if self.shown else not (is_long and state == "advice")
-            if is_shown and state != DESCRIPTION:
+            if state in shown:
                 lines += format_rule(f"{number}.{index}", rule, state)
             else:
                 hidden[state] += 1

@@ -217,13 +217,13 @@ class RuleStore:
             full = os.path.join(workspace, os.path.expanduser(pattern))
             # Use an iterator, so that ``**`` in a large folder stops at the limit.
             matches = glob.iglob(full, recursive=True, include_hidden=True)
-            listed = [Path(path) for path in sorted(islice(matches, MAX_LISTED))]
+            listed = sorted(islice(matches, MAX_LISTED))
             if not listed:
                 finder.add_problem(
                     pattern, "the setting rules.files names it, but there is no such file"
                 )
             finder.watched.append(Path(full).parent)
-            for path in listed:
+            for path in map(Path, listed):
                 found = finder.describe(path, guess_dialect(path), "user", workspace)
                 yield found._replace(name=path.stem)
 

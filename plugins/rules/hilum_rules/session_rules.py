@@ -370,9 +370,10 @@ class Rules:
             self._hold()
             rules = self._enforced()
             if rules:
-                verdicts.append(self._judge_by_checks(rules, agent, call, tool))
+                history = self._update_history() if hilum_checks.needs_history(rules) else None
+                verdicts.append(hilum_checks.judge_call(rules, agent, call, tool, history))
             if tool.risk == "read":
-                verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
+                verdicts += map(deny, filter(None, map(self.refusal, inside)))
             else:
                 verdicts += map(ask, self._explain_changes_of_rules(rules, agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
@@ -392,12 +393,6 @@ class Rules:
             self._store.touch(self._inside(dict.fromkeys(each.path for each in used)))
             for below in self._inside(dict.fromkeys(each.path for each in used if each.deep)):
                 self._store.touch_below(below)
-
-    def _judge_by_checks(
-        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
-    ) -> Verdict | None:
-        history = self._update_history() if hilum_checks.needs_history(rules) else None
-        return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
@@ -520,8 +515,11 @@ class Rules:
 
     def _relative(self, paths: Iterable[Path]) -> list[str]:
         """Return the paths that are in the workspace, relative to its root."""
-        inside = [path for path in paths if path.is_relative_to(self._root)]
-        return [path.relative_to(self._root).as_posix() for path in inside]
+        return [
+            path.relative_to(self._root).as_posix()
+            for path in paths
+            if path.is_relative_to(self._root)
+        ]
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
