@@ -159,7 +159,7 @@ async def test_a_stored_rule_with_a_line_break_allows_nothing(bench):
         (r"a/\*.md", [r"/a/\*.md"]),
         (r"docs\*.md", [r"docs\*.md", "/docs/*.md"]),
         (r"docs\secret\**", ["/docs/secret\\**", "/docs/secret/**"]),
-        (r"C:\work\x", ["/C:/work/x"]),
+        (r"C:\code\x", ["/C:/code/x"]),
         ("//code/[x]/a", ["//code/[x]/a"]),
         ("//code/pro[j]ect/src/a.py", ["//code/pro[j]ect/src/a.py"]),
     ],
@@ -294,6 +294,15 @@ def test_too_many_alternatives_fail_closed(project):
     rules = read_rules(project, ".cursor/cli.json", text)
     assert "its braces stand for more than 64 patterns" in rules.problems[0]
     assert len(rules.doubts) == 1
+
+
+def test_an_exception_concerns_the_project_only(project):
+    permission = {"edit": {"/etc/**": "deny", "src/**": "allow"}, "list": {"/etc/**": "deny"}}
+    rules = read_rules(project, "opencode.json", json.dumps({"permission": permission}))
+    assert denies(rules, "write_file", "/etc/passwd")
+    assert denies(rules, "list_directory", "/etc/ssl")
+    assert denies(rules, "write_file", "etc/passwd")
+    assert not denies(rules, "write_file", "src/a.py")
 
 
 # --- reasons --------------------------------------------------------------------------------------
