@@ -27,6 +27,7 @@ from hilum_rules.discovery import (
     guess_dialect,
 )
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
+from hilum_rules.project_data import has_signed
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, digest_text, read_stamp
@@ -187,10 +188,13 @@ class RuleStore:
         files = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
         problems: list[Problem] = []
-        if has_locks:
+        if has_locks or has_signed(self.paths.top, self.paths.config):
+            from hilum_rules.signed_here import find_lost
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            files, problems = sign_rules(files, Locks.read(self.paths))
+            locks = Locks.read(self.paths)
+            files, problems = sign_rules(files, locks)
+            problems += find_lost(files, locks)
         files, excluded = self._exclude(files)
         return files, problems + excluded
 
