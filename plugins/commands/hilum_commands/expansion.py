@@ -307,9 +307,9 @@ class Expansion:
             if self._command.dialect == "copilot" or not reference.is_certain:
                 # Otherwise it is a name, a decorator, or a link for people.
                 if error.code != E_FILE_NOT_FOUND or _FILE_PATH.fullmatch(path):
-                    self._left_out.append(f"{path}: {error}")
+                    self._left_out.append(f"{path}: {error.message}")
                 return written
-            self._left_out.append(f"{path}: {error}")
+            self._left_out.append(f"{path}: {error.message}")
             return self._attach(path, f"[not attached: {error}]")
         if place is None:
             self._left_out.append(f"{path}: It is a folder; only its path is sent.")

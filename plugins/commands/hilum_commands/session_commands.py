@@ -48,6 +48,8 @@ _AS_TEXT = "To send text that begins with a slash, type a space before it."
 MAX_SIMILAR = 4
 _COMMAND = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 MAX_NOTED = 8
+_OTHERS = "others"
+"""Marks that the user knows of the problems in the files of other commands."""
 EXPANDED = "commands.expanded"
 """Name of the event before a prompt that contains outputs or files."""
 
@@ -104,7 +106,7 @@ class Commands:
         if entry is None:
             self._check_name(match[1])
             return None
-        self._report()
+        self._report(entry)
         if entry.state == "broken":
             raise UsageError(
                 f"/{entry.name} cannot be used: {entry.file.describe_problems()[-1]}",
@@ -257,16 +259,24 @@ class Commands:
         self._session.add_agent(replace(profile, name=name, model=model))
         return name
 
-    def _report(self) -> None:
-        """Report each problem to the user once per session."""
-        new = [each for each in self.catalog.describe_problems() if each not in self._reported]
-        if not new:
-            return
-        self._reported.update(new)
-        say = "\n".join(new[:MAX_NOTED])
-        if len(new) > MAX_NOTED:
-            say += f"\n… and {len(new) - MAX_NOTED} more; `hilum commands` shows them all."
-        self._session.note("commands.problems", say=say, problems=new[:200])
+    def _report(self, used: CommandEntry) -> None:
+        """Report the problems of a command once per session, and only the number of all others."""
+        mine = [
+            each
+            for entry in self.catalog.entries
+            if used.name in (entry.name, entry.file.name)
+            for each in entry.describe_problems()
+        ]
+        lines = [each for each in mine if each not in self._reported][:MAX_NOTED]
+        self._reported.update(mine)
+        problems = self.catalog.describe_problems()
+        others = len(set(problems).difference(mine))
+        if others and _OTHERS not in self._reported:
+            self._reported.add(_OTHERS)
+            number = f"{others} problem" if others == 1 else f"{others} problems"
+            lines.append(f"{number} in other command files: `hilum commands` shows them.")
+        if lines:
+            self._session.note("commands.problems", say="\n".join(lines), problems=problems[:200])
 
     def _tell(self, key: str, say: str) -> None:
         if key not in self._reported:
