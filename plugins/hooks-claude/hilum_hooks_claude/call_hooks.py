@@ -126,7 +126,7 @@ class CallHooks:
 
     def _describe(self, tool: Tool, arguments: Mapping[str, Any]) -> list[Part]:
         root = self._session.workspace.root
-        return describe_call(tool.name, arguments, root, plugin=tool.plugin)
+        return describe_call(tool.name, arguments, root, tool=tool)
 
     def _ask_for_broken(
         self,
