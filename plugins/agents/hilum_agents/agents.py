@@ -27,7 +27,6 @@ from hilum import (
     hookimpl,
 )
 from hilum.errors import unknown_name_error
-from hilum.tools import EVERYTHING
 
 from hilum_agents.arguments import parse_arguments
 from hilum_agents.authoring import literal_prompts
@@ -399,9 +398,9 @@ def _find_touched(tool: Tool, arguments: str) -> list[str]:
     given = parse_arguments(arguments)
     touched = tool.paths_written(given)
     # A function would need the checked arguments.
-    if not callable(tool.reads):
+    if tool.reads and not callable(tool.reads):
         touched += tool.paths_read(given)
-    return [path for path in touched if path != EVERYTHING]
+    return touched
 
 
 def _first_names(names: Sequence[str]) -> str:

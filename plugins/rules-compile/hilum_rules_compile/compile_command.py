@@ -17,8 +17,9 @@ from hilum.command import Parser, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.hooks import running_plugin
 from hilum_rules.binding import needs_decision
+from hilum_rules.counting import count
 from hilum_rules.rule import Rule
-from hilum_rules.rule_list import count, print_lines
+from hilum_rules.rule_list import print_lines
 from hilum_rules.rule_store import read_store
 from hilum_rules.signed_rules import hash_rule
 

@@ -116,7 +116,7 @@ def sign(store: RuleStore, decisions: Sequence[Decision]) -> list[Decision]:
         if of_lock:
             stored += _sign_in(store, top, of_lock)
     forget_proposals(store.paths.top, {hash_rule(each.item.rule) for each in decisions})
-    store.refresh(force=True)
+    store.load()
     return stored
 
 
@@ -129,7 +129,7 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_folder(path.parent):
             # Another process may have signed something since the rules were loaded.
-            store.refresh(force=True)
+            store.load()
             still_open = find_open(store)
             locks = Locks.read(store.paths)
             lock = locks.of(origin)

@@ -295,11 +295,7 @@ def _indent(line: str) -> int:
 def _dedent(lines: Sequence[str]) -> str:
     """Return fenced code without the indentation of its fence."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    dedented = []
-    for line in lines:
-        is_indented = not line[:indent].strip()
-        dedented.append(line[indent:] if is_indented else line.lstrip())
-    return "\n".join(dedented)
+    return re.sub(rf"(?m)^[^\S\n]{{0,{indent}}}", "", "\n".join(lines))
 
 
 def _cells(line: str) -> list[str]:

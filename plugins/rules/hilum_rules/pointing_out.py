@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hilum_rules.binding import is_conspicuous
+from hilum_rules.counting import count, is_or_are
 from hilum_rules.project_data import data_file, read_data, write_data
 from hilum_rules.source import digest_text
 
@@ -38,11 +39,10 @@ def find_new_sentences(store: RuleStore) -> str:
         return ""
     # Sentences that are gone are forgotten, so that the list does not grow forever.
     write_data(path, msgspec.json.encode(sorted(hashes)))
-    count = len(undecided)
-    if count == 1:
-        return "1 binding sentence in your rules files is not enforced: run hilum rules compile"
+    number = len(undecided)
     return (
-        f"{count} binding sentences in your rules files are not enforced: run hilum rules compile"
+        f"{count(number, 'binding sentence')} in your rules files {is_or_are(number)} not enforced:"
+        " run hilum rules compile"
     )
 
 

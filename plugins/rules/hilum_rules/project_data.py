@@ -71,7 +71,7 @@ def find_proposed(top: Path) -> dict[str, tuple[str, ...]]:
     try:
         data = read_data(data_file(top, PROPOSALS))
         proposals = msgspec.json.decode(data or b"{}", type=dict[str, _Proposal])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except msgspec.DecodeError:
         return {}
     return {
         name: each.proposal.enforce

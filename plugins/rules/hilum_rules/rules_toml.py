@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hilum_rules.hidden_characters import reveal
+from hilum_rules.hidden_characters import report_hidden, reveal
 from hilum_rules.parsing import Draft
 from hilum_rules.rule import Enforce, Problems
 from hilum_rules.toml_tables import Table, split_tables
@@ -30,9 +30,7 @@ def parse_rules_toml(text: str) -> tuple[list[Draft], Problems]:
         cannot be read fails closed: its checks apply as far as they can be found.
     """
     text, hidden = reveal(text)
-    problems = [
-        (line, f"{count} hidden characters, which are shown as <U+…>.") for line, count in hidden
-    ]
+    problems = report_hidden(hidden)
     drafts: list[Draft] = []
     for table in split_tables(text.split("\n")):
         try:

@@ -197,11 +197,24 @@ def _make_broken_file(lock: LockFile, origin: str) -> RulesFile:
 
 
 def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
-    compiled, _ = compile_lines(texts, folder=WORKSPACE)
-    sentence = f"enforce: {'; '.join(texts)}"
+    check = compile_lines(texts, folder=WORKSPACE)[0].check
     why = "not enforced: it names nothing"
-    if compiled.check is not None:
-        why = f"fails closed until corrected: {compiled.check.summary}"
+    if check is not None:
+        why = f"fails closed until corrected: {check.summary}"
+    return _make_rule(lock, line, f"enforce: {'; '.join(texts)}", check, why)
+
+
+def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
+    """Return a rules file with a check on every change, because nobody knows what was signed."""
+    sentence = "The signed checks cannot be read, so every change needs approval."
+    check = Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute"))))
+    why = "fails closed until the file is restored, or deleted and signed again"
+    rule = replace(_make_rule(lock, 0, sentence, check, why), is_passing=True)
+    return _make_file(f"{lock.shown} (unreadable)", lock, origin, [rule])
+
+
+def _make_rule(lock: LockFile, line: int, sentence: str, check: Check | None, why: str) -> Rule:
+    """Return a rule that takes the place of something in a lock that could not be read."""
     return Rule(
         digest_text(f"{lock.shown}\0{line}\0{sentence}")[:10],
         RuleType.HARD_CONSTRAINT,
@@ -209,27 +222,10 @@ def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
         sentence,
         lock.shown,
         line,
-        check=compiled.check,
+        check=check,
         why=why,
         is_decided=True,
     )
-
-
-def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
-    """Return a rules file with a check on every change, because nobody knows what was signed."""
-    rule = Rule(
-        digest_text(lock.shown)[:10],
-        RuleType.HARD_CONSTRAINT,
-        "",
-        "The signed checks cannot be read, so every change needs approval.",
-        lock.shown,
-        0,
-        check=Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute")))),
-        why="fails closed until the file is restored, or deleted and signed again",
-        is_decided=True,
-        is_passing=True,
-    )
-    return _make_file(f"{lock.shown} (unreadable)", lock, origin, [rule])
 
 
 def _make_file(shown: str, lock: LockFile, origin: str, rules: Sequence[Rule]) -> RulesFile:
