@@ -27,6 +27,7 @@ from hilum_rules.discovery import (
     guess_dialect,
 )
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
+from hilum_rules.project_data import has_signed
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, digest_text, follow_links, read_stamp
@@ -190,11 +191,13 @@ class RuleStore:
             return []
         files = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
-        if has_locks:
+        if has_locks or has_signed(self.paths.top, self.paths.config):
+            from hilum_rules.signed_here import find_lost
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            files, in_locks = sign_rules(files, Locks.read(self.paths))
-            problems += in_locks
+            locks = Locks.read(self.paths)
+            files, in_locks = sign_rules(files, locks)
+            problems += [*in_locks, *find_lost(files, locks)]
         return self._exclude(files, problems)
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:

@@ -11,11 +11,18 @@ from hilum_checks.model import Tools
 from msgspec.structs import replace
 
 from hilum_rules.discovery import WorkspacePaths
-from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
+from hilum_rules.lock_file import (
+    EDITED,
+    UNREADABLE_CHECK,
+    Entry,
+    LockFile,
+    digest_fields,
+    read_lock,
+)
 from hilum_rules.rule import Problem, Rule, RulesFile, RuleType, problems_in
 from hilum_rules.source import digest_text
 
-_SIGN_AGAIN = "`hilum rules compile` asks about it again"
+_SIGN_AGAIN = "delete it and sign again with `hilum rules compile`"
 
 
 @attrs.frozen
@@ -136,7 +143,9 @@ class Signer:
 
     def _apply(self, rule: Rule, entry: Entry, lock: LockFile) -> Rule:
         if not entry.is_signed:
-            self._report(lock, entry, f"This entry was edited by hand; {_SIGN_AGAIN}.")
+            effect = "holds as it is" if entry.enforce else "has no effect"
+            restore = f"Restore it, for example with Git, or {_SIGN_AGAIN}."
+            self._report(lock, entry, f"{EDITED}, and {effect}. {restore}")
         if not entry.enforce:
             if rule.is_enforced or not entry.is_signed:
                 # Nobody is asked again about the part of a sentence that its check leaves out.
@@ -145,7 +154,7 @@ class Signer:
             return replace(rule, why=f"advice: {entry.advice}", is_decided=True)
         compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)
         for _, mistake in mistakes:
-            self._report(lock, entry, f"A signed check cannot be read: {mistake}")
+            self._report(lock, entry, f"{UNREADABLE_CHECK}: {mistake}")
         if compiled.check is None:
             return rule
         check = _join(rule.check, compiled.check)
