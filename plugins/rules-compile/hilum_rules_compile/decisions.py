@@ -12,6 +12,7 @@ from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, LockFile
 from hilum_rules.rule import Problem, Rule, RulesFile
+from hilum_rules.signed_here import remember
 from hilum_rules.signed_rules import Locks, hash_rule
 
 from hilum_rules_compile.lock_writing import find_stale, make_entry, replace_entries, write_lock
@@ -145,6 +146,7 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
                     entries[make_entry(rule, name, each.enforce, each.advice)] = each
             if entries:
                 write_lock(replace_entries(lock, entries, stale), top)
+                remember(top, entries)
     except OSError as error:
         raise StoreError(
             f"{store.paths.display(path)} cannot be written: {error.strerror or error}.",

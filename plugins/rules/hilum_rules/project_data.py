@@ -15,6 +15,9 @@ FOLDER = "rules"
 PROPOSALS = "proposals.json"
 """A model's proposals for sentences about which the user has not decided."""
 
+SIGNED = "signed.json"
+"""The checks that this user has signed."""
+
 
 def data_file(top: Path, name: str) -> Path:
     """Return the path of a file about a project.
@@ -43,6 +46,11 @@ def read_data(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def has_signed(*tops: Path) -> bool:
+    """Return whether this user has signed a check in one of some folders. Blocks."""
+    return any(os.path.lexists(data_file(top, SIGNED)) for top in tops)
 
 
 class _Checks(msgspec.Struct):

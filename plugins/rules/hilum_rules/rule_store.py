@@ -27,6 +27,7 @@ from hilum_rules.discovery import (
     guess_dialect,
 )
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
+from hilum_rules.project_data import has_signed
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, digest_text, follow_links, read_stamp
@@ -156,7 +157,7 @@ class RuleStore:
             return True
         # Each edit changes its folder, and most folders neither have rules nor get some.
         is_without_rules = self._nested.get(path) is False
-        if now is None or before is None or not is_without_rules or may_have_rules(path):
+        if not is_without_rules or may_have_rules(path):
             return False
         self._stamps[path] = now
         return True
@@ -190,11 +191,13 @@ class RuleStore:
             return []
         files = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
-        if has_locks:
+        if has_locks or has_signed(self.paths.top, self.paths.config):
+            from hilum_rules.signed_here import find_lost
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            files, in_locks = sign_rules(files, Locks.read(self.paths))
-            problems += in_locks
+            locks = Locks.read(self.paths)
+            files, in_locks = sign_rules(files, locks)
+            problems += [*in_locks, *find_lost(files, locks)]
         return self._exclude(files, problems)
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
@@ -273,14 +276,12 @@ class RuleStore:
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            for path in file.sources:
-                yield follow_links(path)
+            yield from map(follow_links, file.sources)
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in filter(os.path.lexists, self.paths.locks):
-            yield follow_links(path)
+        yield from map(follow_links, filter(os.path.lexists, self.paths.locks))
 
     # --- what is in play --------------------------------------------------------------------------
 

@@ -411,6 +411,19 @@ def folder_of(kit: Bench) -> dict[str, str]:
     return {path.name: path.read_text() for path in (root / "sdk").iterdir()}
 
 
+@pytest.mark.parametrize("kind", ["main", "headless"])
+async def test_a_session_says_at_its_start_that_a_lock_was_edited_by_hand(
+    tmp_path: Path, kind: str
+) -> None:
+    files = signed_files(tmp_path)
+    files[LOCK] = files[LOCK].replace("deny write sdk/**", "deny write other/**")
+    async with open_bench(hilum_rules, folder=tmp_path, files=files, kind=kind) as kit:
+        said = [e.data["say"] for e in kit.of(PluginEvent) if e.name == "rules.changed_lock"]
+    assert len(said) == 1
+    assert said[0].startswith(f"{LOCK}:")
+    assert "edited by hand, and holds as it is. Restore it" in said[0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_signed_checks_hold_in_random_histories(tmp_path: Path, seed: int) -> None:
     """In the main agent, in a sub-agent, before and after compactions, in any order."""
