@@ -114,8 +114,15 @@ def read_file(path: Path, shown: str, source: Source) -> SettingsFile:
     """
     try:
         text = _read_text(path)
+    except UnicodeDecodeError:
+        mistake = Mistake(shown, "The file cannot be read: it is not text in UTF-8.")
+        return SettingsFile(path, shown, source, mistakes=(mistake,))
+    except IsADirectoryError:
+        mistake = Mistake(shown, "The file cannot be read: it is a folder.")
+        return SettingsFile(path, shown, source, mistakes=(mistake,))
     except (OSError, ValueError) as error:
-        mistake = Mistake(shown, f"The file cannot be read: {error}.")
+        reason = getattr(error, "strerror", None) or error
+        mistake = Mistake(shown, f"The file cannot be read: {reason}.")
         return SettingsFile(path, shown, source, mistakes=(mistake,))
     return parse_settings(text, path, shown, source)
 
