@@ -179,9 +179,8 @@ class _Splitter:
 
     def read_table_head(self, number: int, line: str) -> bool:
         following = _unquote(self.lines[number]) if number < len(self.lines) else ""
-        if "|" not in line or "|" not in following:
-            return False
-        if not _DIVIDER.match(following) or _ITEM.match(line):
+        is_table = "|" in line and "|" in following and _DIVIDER.match(following)
+        if not is_table or _ITEM.match(line):
             return False
         self.end_list()
         self.head = _cells(line)

@@ -81,7 +81,8 @@ class Loader:
         """Parse a file, or return why it cannot be read."""
         stamp = read_stamp(path)
         self.stamps[path] = stamp
-        known = self._parsed.get((path, dialect))
+        key = path, dialect
+        known = self._parsed.get(key)
         if known and known.source.stamp == stamp and not known.may_have_changed:
             return known
         try:
@@ -90,16 +91,16 @@ class Loader:
             self._check_secret(source.real)
         except UnreadableError as error:
             # It is read again each time: the permissions of its folder may have changed.
-            self._parsed.pop((path, dialect), None)
+            self._parsed.pop(key, None)
             return str(error)
         # An editor may write the same contents again; in this case, the file need not be parsed
         # again.
-        if known is not None and known.source.is_same(source):
+        if known and known.source.is_same(source):
             parsed = known.read_again(source)
         else:
             parsed = parse_source(source, dialect)
         self.stamps[path] = source.stamp
-        self._parsed[path, dialect] = parsed
+        self._parsed[key] = parsed
         return parsed
 
     def _check_secret(self, real: Path) -> None:

@@ -157,7 +157,7 @@ class RuleStore:
             return True
         # Each edit changes its folder, and most folders neither have rules nor get some.
         is_without_rules = self._nested.get(path) is False
-        if now is None or before is None or not is_without_rules or may_have_rules(path):
+        if not is_without_rules or may_have_rules(path):
             return False
         self._stamps[path] = now
         return True
@@ -276,14 +276,12 @@ class RuleStore:
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            for path in file.sources:
-                yield follow_links(path)
+            yield from map(follow_links, file.sources)
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in filter(os.path.lexists, self.paths.locks):
-            yield follow_links(path)
+        yield from map(follow_links, filter(os.path.lexists, self.paths.locks))
 
     # --- what is in play --------------------------------------------------------------------------
 

@@ -53,10 +53,11 @@ def parse_rules_toml(text: str) -> tuple[list[Draft], Problems]:
 
 def _read_rule(table: Table, fields: dict[str, Any], problems: Problems) -> list[Draft]:
     """Return the draft of a rule, if it has a check, and add its mistakes to the problems."""
-    for key in fields:
-        if key not in ("enforce", "text"):
-            problem = f"{key!r} is not a key of a rule; {_USAGE}."
-            problems.append((table.find_line(key), problem))
+    problems += [
+        (table.find_line(key), f"{key!r} is not a key of a rule; {_USAGE}.")
+        for key in fields
+        if key not in ("enforce", "text")
+    ]
     written = fields.get("enforce")
     checks = written if isinstance(written, list) else [written]
     lines = [check for check in checks if isinstance(check, str)]

@@ -92,10 +92,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
         signer.problems += problems_in(lock.shown, lock.mistakes)
-        if lock.broken:
-            signed.append(_make_broken_file(lock, origin))
-        if lock.is_unreadable:
-            signed.append(_make_unreadable(lock, origin))
+        signed += _make_files(lock, origin)
     return signed, signer.problems
 
 
@@ -196,13 +193,16 @@ class Signer:
                 self._report(lock, entry, f"There is no file {entry.file}.")
 
 
-def _make_broken_file(lock: LockFile, origin: str) -> RulesFile:
-    """Return a rules file with the checks of entries that could not be read.
+def _make_files(lock: LockFile, origin: str) -> Iterator[RulesFile]:
+    """Yield rules files with the checks of a lock, or of its entries, that could not be read.
 
     A mistake in an entry must not lift the restriction that somebody signed.
     """
-    rules = [_make_broken_rule(lock, *each) for each in lock.broken]
-    return _make_file(lock.shown, lock, origin, rules)
+    if lock.broken:
+        rules = [_make_broken_rule(lock, *each) for each in lock.broken]
+        yield _make_file(lock.shown, lock, origin, rules)
+    if lock.is_unreadable:
+        yield _make_file(f"{lock.shown} (unreadable)", lock, origin, [_ask_about_changes(lock)])
 
 
 def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
@@ -213,13 +213,12 @@ def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
     return _make_rule(lock, line, f"enforce: {'; '.join(texts)}", check, why)
 
 
-def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
-    """Return a rules file with a check on every change, because nobody knows what was signed."""
+def _ask_about_changes(lock: LockFile) -> Rule:
+    """Return a rule with a check on every change, because nobody knows what was signed."""
     sentence = "The signed checks cannot be read, so every change needs approval."
     check = Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute"))))
     why = "fails closed until the file is restored, or deleted and signed again"
-    rule = replace(_make_rule(lock, 0, sentence, check, why), is_passing=True)
-    return _make_file(f"{lock.shown} (unreadable)", lock, origin, [rule])
+    return replace(_make_rule(lock, 0, sentence, check, why), is_passing=True)
 
 
 def _make_rule(lock: LockFile, line: int, sentence: str, check: Check | None, why: str) -> Rule:

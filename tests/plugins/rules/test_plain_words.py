@@ -45,10 +45,10 @@ def test_a_lock_names_the_missing_field() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Path.mkdir, "The file cannot be read: it is a folder."),
+        (Path.mkdir, "The file cannot be read: Is a directory."),
         (
             lambda path: path.write_bytes(b'{"a": "\xe9"}'),
-            "The file cannot be read: it is not text in UTF-8.",
+            "The file cannot be read: it is neither UTF-8 nor UTF-16.",
         ),
     ],
 )
