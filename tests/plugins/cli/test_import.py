@@ -40,6 +40,7 @@ def project(tmp_path, monkeypatch):
         "project/.claude/commands/fix.md": "Fix $ARGUMENTS",
         "project/.claude/agents/reviewer.md": "---\nname: reviewer\ndescription: d\n---\nRead.",
         "project/.gemini/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: d\n---\nRead.",
+        "project/package.json": '{"scripts": {"lint": "eslint ."}}',
         "project/.mcp.json": '{"mcpServers": {"tickets": {"command": "npx"}}}',
         "project/.windsurfrules": "- Never edit `generated/`.\n",
         "project/.kiro/steering/style.md": "---\ninclusion: always\n---\n- Write short lines.\n",
