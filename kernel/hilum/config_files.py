@@ -159,7 +159,7 @@ def read_regular_file(path: str | os.PathLike[str], limit: int) -> bytes:
             raise ValueError("not a regular file")
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise ValueError(f"larger than {limit >> 10:,} KB")
+        raise ValueError(f"larger than {limit:,} bytes")
     return data
 
 
