@@ -25,13 +25,16 @@ _ENVIRONMENT = re.compile(
     r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$"
 )
 
+_SHELL_SCRIPT = re.compile(r"#!\s*\S*/(?:env\s+)?(?:ba|da|z|k)?sh\b")
+
 
 def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
     """Return the texts that a command may run, except shell code, which the guard has parsed."""
     texts = list(effects.code)
     script = effects.script
     if script is not None and not script.shell and not script.path.endswith((".sh", ".bash")):
-        texts.append(_read_script(script.path, cwd))
+        text = _read_script(script.path, cwd)
+        texts += [] if _SHELL_SCRIPT.match(text) else [text]
     return texts
 
 
