@@ -57,6 +57,7 @@ class Rules(NamedTuple):
             deny something and cannot be read.
         foreign_problems: The mistakes in the files of other agents, one line each.
         held: The rules that stay in force although no file contains them any more.
+        foreign_unapplied: Restrictions in these files that hilum does not apply, one line each.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -66,6 +67,7 @@ class Rules(NamedTuple):
     doubts: tuple[Rule, ...] = ()
     foreign_problems: tuple[str, ...] = ()
     held: tuple[Rule, ...] = ()
+    foreign_unapplied: tuple[str, ...] = ()
 
     @property
     def consequence(self) -> str:
@@ -152,6 +154,7 @@ def load(
         is_unread=user.is_unread or project.is_unread,
         doubts=tuple(rule for file in foreign for rule in file.doubts),
         foreign_problems=tuple(problem for file in foreign for problem in file.problems),
+        foreign_unapplied=tuple(each for file in foreign for each in file.unapplied),
     )
 
 
