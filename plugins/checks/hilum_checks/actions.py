@@ -9,7 +9,13 @@ import attrs
 from hilum_checks import vocabulary as v
 from hilum_checks.answer_rules import read_unwanted_answer
 from hilum_checks.clauses import Clause, read_clauses
-from hilum_checks.code_rules import read_code, read_definitions, read_import, read_symbols
+from hilum_checks.code_rules import (
+    read_absolute_paths,
+    read_code,
+    read_definitions,
+    read_import,
+    read_symbols,
+)
 from hilum_checks.command_rules import (
     RUN_VERBS,
     read_command_names,
@@ -38,6 +44,9 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
     definitions = read_definitions(tokens, scope)
     if definitions is not None:
         return definitions
+    paths = read_absolute_paths(tokens, scope)
+    if paths is not None:
+        return (paths,)
     constraints: list[Constraint] = []
     clauses = read_clauses(tokens)
     # "Commit or push to `main`": both verbs have the same object.

@@ -92,6 +92,7 @@ PLAIN_ACTIONS = (
     Plain("close", "pull request", "remote", Commands(v.CLOSE_PULL_REQUEST)),
     Plain("delete", "branch", "remote|git", Commands(v.DELETE_BRANCH)),
     Plain("write", "history", "git", Commands(v.REWRITE_HISTORY)),
+    Plain("write", "public history", "git", Commands(v.REWRITE_PUBLIC_HISTORY)),
     Plain("clone", "", "workspace", Commands(v.CLONE)),
     Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
     Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
@@ -160,7 +161,15 @@ def adds_packages(verb: str, clause: Clause, constraint: Constraint) -> bool:
 
 
 # Folders in which frameworks keep the migrations of a database.
-_MIGRATIONS = ("**/migrations/**", "**/migrate/**", "**/alembic/versions/**", "**/db/changelog/**")
+_MIGRATIONS = (
+    "**/migrations/**",
+    "**/migrate/**",
+    "**/alembic/versions/**",
+    "**/db/changelog/**",
+    "**/db/migration/**",
+    # The names that Flyway wants, in any folder.
+    "V[0-9]*__*.sql",
+)
 
 
 def read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
