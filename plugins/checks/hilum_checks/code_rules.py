@@ -68,10 +68,12 @@ def read_absolute_paths(tokens: Sequence[Token], scope: Scope) -> Content | None
     if not any(token.role == "noun" and token.text.endswith("code") for token in tokens):
         return None
     clauses = read_clauses(tokens)
+    if len(clauses) != 1:
+        return None
     clause = clauses[0]
     is_plain = clause.has_only("names", nouns="file|source|tests", places="in")
     is_about = {"save", "write", *_WRITING_CODE}.issuperset(clause.verbs or [""])
-    if len(clauses) != 1 or not (is_plain and is_about and clause.names and clause.places):
+    if not (is_plain and is_about and clause.names and clause.places):
         return None
     if not all(map(_ABSOLUTE.match, clause.names)):
         return None

@@ -25,13 +25,18 @@ _ENVIRONMENT = re.compile(
     r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$"
 )
 
+_SHELL_LINE = re.compile(r"#!\s*\S*/(?:env\s+)?(?:ba|da|k|z)?sh\b")
+
 
 def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
     """Return the texts that a command may run, except shell code, which the guard has parsed."""
     texts = list(effects.code)
     script = effects.script
     if script is not None and not script.shell and not script.path.endswith((".sh", ".bash")):
-        texts.append(_read_script(script.path, cwd))
+        text = _read_script(script.path, cwd)
+        # The guard has parsed a script such as `bin/setup`, too, if its first line names a shell.
+        if not _SHELL_LINE.match(text):
+            texts.append(text)
     return texts
 
 
@@ -169,7 +174,6 @@ def join_literals(text: str) -> str:
     return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
 
 
-_MAX_DEPTH = 5
 _PATH_CALL = r"(?:pathlib\.)?Path\(\s*(?:'([^'\n]+)'|\"([^\"\n]+)\")\s*\)"
 _PATH_NAME = re.compile(rf"^[ \t]*(\w+)\s*=\s*{_PATH_CALL}[ \t]*(?:$|;|\n)", re.MULTILINE)
 _BOUND = re.compile(r"\b(\w+)\s*(?:=(?!=)|\bin\b|:=)|\bas (\w+)\b")
@@ -192,9 +196,9 @@ def _join_globs(text: str) -> str:
         folder = found[1] or found[2] or named.get(found[3] or "", "")
         if not folder:
             return found[0]
-        deeper = range(_MAX_DEPTH if found[4] or "**" in found[6] else 1)
         pattern = found[6].replace("**/", "")
-        return " ".join(repr(f"{folder}/{'*/' * depth}{pattern}") for depth in deeper)
+        deeper = "**/" if found[4] or "**" in found[6] else ""
+        return repr(f"{folder}/{deeper}{pattern}")
 
     return _GLOB.sub(join, text)
 
@@ -223,4 +227,6 @@ def find_paths(text: str) -> list[str]:
     words += _PATH.findall(added)
     words += _PATH.findall(join_literals(text))
     words += _PATH.findall(joined)
+    # Two slashes come from a list such as `"a", "/tmp/b"`, or from an address.
+    words = [re.sub(r"^/{2,}", "/", word) for word in words]
     return [word for word in dict.fromkeys(words) if 1 < len(word) < MAX_PATH]

@@ -233,7 +233,9 @@ def test_a_sentence_about_files_is_not_about_their_text(root: Path) -> None:
 def test_the_number_in_a_branch_name_is_required(name: str, kind: str, root: Path) -> None:
     sentence = "Branches must be named `feature/PAY-<n>-<name>` or `bugfix/PAY-<n>-<name>`."
     assert judge_sentence(sentence, f"git switch -c {name}", root) == kind
-    assert judge_sentence("Branches are named `PAY-<n>-<name>`.", "git switch -c PAY-1-a", root) == ""
+    assert (
+        judge_sentence("Branches are named `PAY-<n>-<name>`.", "git switch -c PAY-1-a", root) == ""
+    )
 
 
 @pytest.mark.parametrize(
