@@ -23,10 +23,12 @@ from hilum import (
     ToolCall,
     UsageError,
     Verdict,
+    deny,
     hookimpl,
 )
 from hilum.errors import unknown_name_error
 
+from hilum_agents.arguments import parse_arguments
 from hilum_agents.authoring import literal_prompts
 from hilum_agents.guest_models import MODEL_PROVIDER
 from hilum_agents.settings import AgentsSettings
@@ -274,6 +276,9 @@ class Agents:
                 call.name,
                 call.arguments,
             )
+        if verdict is None and tool.writes and "write" in definition.tools.deny:
+            # Such a tool may have another permission category, as one that makes images.
+            verdict = deny("The agent's file does not allow changing files.")
         if verdict is None and definition.permissions:
             # Parsing a command line can take milliseconds, so it happens in a thread.
             verdict = await trio.to_thread.run_sync(
@@ -282,6 +287,8 @@ class Agents:
                 call.name,
                 call.arguments,
                 self.session.workspace,
+                tool.risk,
+                _find_touched(tool, call.arguments),
             )
         return verdict
 
@@ -384,6 +391,16 @@ class Agents:
         if say not in self._reported:
             self._reported.add(say)
             self.session.note("agents.untrusted", say=say, agents=names)
+
+
+def _find_touched(tool: Tool, arguments: str) -> list[str]:
+    """Return the paths in the arguments of a call that its tool reads or writes."""
+    given = parse_arguments(arguments)
+    touched = tool.paths_written(given)
+    # A function would need the checked arguments.
+    if tool.reads and not callable(tool.reads):
+        touched += tool.paths_read(given)
+    return touched
 
 
 def _first_names(names: Sequence[str]) -> str:

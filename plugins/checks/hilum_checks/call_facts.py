@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -23,7 +24,7 @@ from hilum_guard import (
     search,
 )
 
-from hilum_checks import code_texts, git_comparisons, host_matcher
+from hilum_checks import code_texts, git_comparisons, host_matcher, variables
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_folder
 from hilum_checks.git_references import read_added_tree
@@ -127,9 +128,55 @@ class CallFacts:
         """The simple commands of the call, including those of the scripts that it runs.
 
         Recipes of `make` and similar programs are left out, because only these programs can resolve
-        the variables in them.
+        the variables in them. In the project's own scripts, a command whose program is known only
+        at run time is left out (`exec "$JAVACMD" "$@"`): the user has written or read it.
         """
-        return self._list_commands(recipe=False)
+        commands = self._list_commands(recipe=False)
+        if not any(map(_is_unknown, commands)):
+            return commands
+        own, new = self._list_scripts(commands)
+        return [
+            each
+            for each in commands
+            if not _is_unknown(each)
+            or own.isdisjoint(each.command.runners)
+            or not new.isdisjoint(each.command.runners)
+        ]
+
+    def _list_scripts(
+        self, commands: Sequence[CommandFacts]
+    ) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+        """Return the words of the commands that run the project's own shell scripts, and others.
+
+        A call that sets variables may choose what such a script runs.
+        """
+        own: set[tuple[str, ...]] = set()
+        new: set[tuple[str, ...]] = set()
+        is_steered = any(map(variables.may_steer, self.command_texts))
+        written = {
+            os.path.basename(access.path)
+            for command in commands
+            for access in command.effects.files
+            if access.kind not in ("read", "any")
+        }
+        for command in commands:
+            script = command.effects.script
+            if script is None or not (script.shell or script.position == 0):
+                continue
+            path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+            is_own = os.path.isfile(path) and not self.runs_new_script(command)
+            is_kept = not is_steered and os.path.basename(path) not in written
+            is_plain = is_kept and not self._passes_unknown(command)
+            (own if is_own and is_plain else new).add(command.words)
+        return own, new
+
+    def _passes_unknown(self, command: CommandFacts) -> bool:
+        """Return whether a command gives a script words or input that it may run as commands."""
+        if any(UNKNOWN in word for word in command.words):
+            return True
+        piped = rf"(?<!\|)\|(?!\|)[^;&\n]*{re.escape(command.source)}"
+        has_input = command.command.stdin is not None or bool(command.command.reads)
+        return has_input or any(re.search(piped, text) for text in self.command_texts)
 
     @cached_property
     def recipes(self) -> list[CommandFacts]:
@@ -343,6 +390,11 @@ class CallFacts:
             is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
             if not effects.found:
                 shown = _without_hidden(command, self.commands)
+                if self._may_change_lists:
+                    shown = [
+                        attrs.evolve(each, left_out=()) if each.generated else each
+                        for each in shown
+                    ]
                 accesses += [(access, None) for access in shown]
             for found in effects.found:
                 # Each search runs only once, because commands often repeat a search, which reads
@@ -353,6 +405,15 @@ class CallFacts:
                 files = found.otherwise if findings is None else found.files
                 accesses += _accesses_of_search(effects, files, findings)
         return accesses
+
+    @property
+    def _may_change_lists(self) -> bool:
+        """Whether the call names a list of files that formatters leave out, and may change it."""
+        return any(
+            ".pretti" in word and before != "--ignore-path" and "=" not in word
+            for command in self.commands
+            for before, word in pairwise(("", *command.words))
+        )
 
     def _argument_accesses(self) -> Iterator[FileAccess]:
         for name, text in self.strings:
@@ -399,6 +460,11 @@ class CallFacts:
             if is_host:
                 hosts.add(host_matcher.parse_host(text))
         return hosts - {""}
+
+
+def _is_unknown(command: CommandFacts) -> bool:
+    """Return whether the program of a command is known only at run time."""
+    return bool(command.words) and UNKNOWN in command.words[0]
 
 
 # Programs of a project that `pnpm` and its like start without `exec`: `pnpm vite` is `vite`.

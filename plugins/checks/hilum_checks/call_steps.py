@@ -15,7 +15,7 @@ from typing import NamedTuple
 import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
 
-from hilum_checks import command_matcher, program_words
+from hilum_checks import command_matcher, program_words, required_forms, variables
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
@@ -37,9 +37,8 @@ _GENERATES = re.compile(
 _REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
 _REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
 _STARTERS = frozenset(
-    "time timeout nice uv uvx poetry pdm hatch pipenv pipx npx bunx rye env bundle".split()
+    "time timeout nice uv uvx poetry pdm hatch pipenv pipx npx bunx pnpx rye env bundle".split()
 )
-_RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
 # Commands of Git that change files of the working tree.
 _CHANGES_TREE = frozenset(
     "am apply checkout cherry-pick merge pull rebase restore revert stash switch".split()
@@ -85,8 +84,11 @@ def find_writes(facts: CallFacts) -> list[Step]:
     places: dict[FileAccess, int] = {}
     without_text: set[FileAccess] = set()
     for index, command in enumerate(facts.commands):
-        # What a formatter writes is its work, which comes no later than its success.
-        place = 2 * index if is_formatter(command) else 2 * index + 1
+        start = _find_start(index, facts)
+        # What a formatter writes is its work, which comes no later than its success, and so is what
+        # a script writes.
+        is_work = is_formatter(command) or _runs_shell_script(facts.commands[start])
+        place = 2 * start if is_work else 2 * index + 1
         places.update(dict.fromkeys(command.effects.files, place))
         if command.effects.program in _MAKES_FOLDERS:
             without_text.update(command.effects.files)
@@ -135,7 +137,9 @@ def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int
     return [
         2 * _find_start(index, facts)
         for index, command in enumerate(facts.commands)
-        if _writes(command, facts) and not _is_required_check(command, facts, required)
+        if _writes(command, facts)
+        and not _is_required_check(command, facts, required)
+        and not _is_required_check(facts.commands[_find_start(index, facts)], facts, required)
     ]
 
 
@@ -146,6 +150,11 @@ def _find_start(index: int, facts: CallFacts) -> int:
         if facts.commands[earlier].words == runners[-1]:
             return earlier
     return index
+
+
+def _runs_shell_script(command: CommandFacts) -> bool:
+    script = command.effects.script
+    return script is not None and (script.shell or script.position == 0)
 
 
 def _is_required_check(
@@ -232,26 +241,41 @@ def find_proven(
         if before is None:
             proven = set(order.list_after_success())
         else:
-            found = [set(order.list_before(at)) for at in _find_in(order, facts, before)]
+            waiting = _find_in(order, facts, before, is_waiting=True)
+            found = [set(order.list_before(at)) for at in waiting]
             proven = set.intersection(*found) if found else set()
         for index, command in enumerate(facts.commands):
             places = _find_in(order, facts, command)
             if places and proven.issuperset(places):
-                yield 2 * index, command
+                # What `npx` runs comes last in the list, but it runs at the place of `npx`.
+                yield 2 * _find_start(index, facts), command
 
 
-def _find_in(order: SuccessOrder, facts: CallFacts, command: CommandFacts) -> list[int]:
+def _find_in(
+    order: SuccessOrder, facts: CallFacts, command: CommandFacts, *, is_waiting: bool = False
+) -> list[int]:
     """Return which commands of a text may be a given one; several if the text repeats it."""
-    found = [at for at, part in enumerate(order.commands) if _is_part(command, part)]
+    found = [
+        at
+        for at, part in enumerate(order.commands)
+        if _is_part(command, part, is_waiting=is_waiting)
+    ]
     same = [each for each in facts.commands if each.source == command.source]
     if len(found) == len(same):
         return [found[at] for at, each in enumerate(same) if each is command]
     return found
 
 
-def _is_part(command: CommandFacts, part: str) -> bool:
-    """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``."""
-    if command.command.assigned or command.command.wrapper or command.effects.code:
+def _is_part(command: CommandFacts, part: str, *, is_waiting: bool) -> bool:
+    """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``.
+
+    Args:
+        command: The command.
+        part: The text of the part.
+        is_waiting: Whether another command must succeed before this one, so that variables which
+            may change what it does do not matter.
+    """
+    if command.command.wrapper or command.effects.code:
         return False
     if command.effects.program in _REPEATERS:
         return False
@@ -262,8 +286,9 @@ def _is_part(command: CommandFacts, part: str) -> bool:
     source = _REDIRECTION.sub("", command.source).strip()
     if not part.endswith(source):
         return False
-    runner = part.removesuffix(source).strip()
-    return not runner or ("=" not in runner and _RUNNER.match(runner) is not None)
+    assigned, _ = variables.split_assignments(source, len(command.command.assigned))
+    front = f"{part.removesuffix(source)} {assigned}"
+    return required_forms.is_plain_front(front, any_variables=is_waiting)
 
 
 def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
@@ -277,7 +302,7 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
     # What succeeds in one project may fail in another.
     if program_words.names_subproject(command.words):
         return False
-    is_meant = command_matcher.match_command(needed, command) == "yes"
+    is_meant = required_forms.fits_required(needed, command)
     names_part = any(word.startswith("./") for word in command.words)
     if not is_meant and names_part and command.effects.program == "go":
         # A part of the project is enough: `go vet ./internal/...` for `go vet ./...`.

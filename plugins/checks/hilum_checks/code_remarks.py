@@ -108,7 +108,8 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
     Args:
         text: The text.
         path: The path of its file, which tells the language.
-        ignored: What to blank out, of "comments" and "strings".
+        ignored: What to blank out, of "comments", "strings" and "blocks", which are strings of
+            several lines.
     """
     name = os.path.basename(path).lower()
     language = "blade" if name.endswith(".blade.php") else name.rpartition(".")[2]
@@ -123,7 +124,8 @@ def blank_remarks(text: str, path: str, ignored: Collection[str]) -> str:
             return _blank(found[0]) if "comments" in ignored else found[0]
         start = found.start("string")
         is_closed = len(found["string"]) > 1 and found["string"][-1] == found["string"][0]
-        if "strings" not in ignored or not is_closed:
+        is_ignored = "strings" in ignored or ("blocks" in ignored and "\n" in found["string"])
+        if not is_ignored or not is_closed:
             return found[0]
         if language in _MARKUP and _CODE_ATTRIBUTE.search(text, max(0, start - 60), start):
             return found[0]

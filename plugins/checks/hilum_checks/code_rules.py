@@ -159,7 +159,8 @@ def read_import(clause: Clause, scope: Scope) -> Content | None:
     )
     expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
     files = TESTS if is_in_tests else _code_files(clause, scope)
-    return Content(expression, files, TEXTS, ignored=("comments",))
+    # The name of a module may be in quotes, but a statement in a text of several lines is data.
+    return Content(expression, files, TEXTS, ignored=("comments", "blocks"))
 
 
 # Names of packages: a path such as `internal/` is often imported by what is in it.

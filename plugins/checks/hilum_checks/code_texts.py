@@ -25,7 +25,7 @@ _ENVIRONMENT = re.compile(
     r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$"
 )
 
-_SHELL_LINE = re.compile(r"#!\s*\S*/(?:env\s+)?(?:ba|da|k|z)?sh\b")
+_SHELL_SCRIPT = re.compile(r"#!\s*\S*/(?:env\s+)?(?:ba|da|z|k)?sh\b")
 
 
 def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
@@ -34,9 +34,7 @@ def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
     script = effects.script
     if script is not None and not script.shell and not script.path.endswith((".sh", ".bash")):
         text = _read_script(script.path, cwd)
-        # The guard has parsed a script such as `bin/setup`, too, if its first line names a shell.
-        if not _SHELL_LINE.match(text):
-            texts.append(text)
+        texts += [] if _SHELL_SCRIPT.match(text) else [text]
     return texts
 
 

@@ -35,7 +35,7 @@ from hilum_checks.model import Commands, Words
 from hilum_checks.new_branches import match_new_branches
 from hilum_checks.path_matcher import Fit, stronger_fit
 from hilum_checks.program_spellings import list_spellings
-from hilum_checks.pull_request_bases import targets_other_default
+from hilum_checks.pull_request_bases import may_target_other
 from hilum_checks.skipped_hooks import match_skipped_hooks
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ _ENDS = frozenset(("--abort", "--quit"))
 _ONLY_SHOWS = frozenset(
     "blame cat-file describe diff for-each-ref grep log ls-files ls-tree rev-list rev-parse shortlog show status".split()
 )
+_SHOWS_STASHES = (("list",), ("show",))
 _STARTS_OTHERS = frozenset("npx bunx uvx".split())
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
@@ -96,7 +97,7 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
         for runner in command.command.runners:
             if _matches_alone(exceptions, runner):
                 return ""
-    if not fit and targets_other_default(constraint, command):
+    if not fit and may_target_other(constraint, command):
         return "yes"
     return fit
 
@@ -142,9 +143,9 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
         return ""
     # With `--no-commit`, they only change the working tree and the index.
     is_about_commits = set(v.GIT_COMMIT) <= set(constraint.patterns)
-    if is_about_commits and words[0] == "git" and words[1:2] and words[1] in _MAY_COMMIT_LATER:
-        if git_options.leaves_uncommitted(words[2:]):
-            return ""
+    is_later = words[0] == "git" and not _MAY_COMMIT_LATER.isdisjoint(words[1:2])
+    if is_about_commits and is_later and git_options.leaves_uncommitted(words[2:]):
+        return ""
     best = _match_words(constraint, command, words, is_path=False)
     for by_path in _words_by_path(command, words):
         best = stronger_fit(
@@ -222,6 +223,9 @@ def _match_words(
     if any("." in pattern for pattern in constraint.patterns):
         words = _name_folder(words, command.cwds)
     for pattern in constraint.patterns:
+        # A rule about stashes is about changes of them.
+        if pattern == ("git", "stash") and words[:2] == pattern and words[2:3] in _SHOWS_STASHES:
+            continue
         fit = _match_pattern(constraint, pattern, command.words, words, is_path=is_path)
         if fit and constraint.branches:
             fit = match_branches(constraint.branches, command)

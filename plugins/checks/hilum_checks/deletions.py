@@ -17,6 +17,7 @@ from hilum_checks.code_texts import join_literals
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import EVERYTHING, Paths
 from hilum_checks.path_matcher import Fit
+from hilum_checks.renamed_imports import spell_imports
 
 # Functions of Python, JavaScript, Perl, Ruby and PHP, up to their arguments.
 _DELETING = re.compile(
@@ -79,7 +80,7 @@ def _list_new_code(facts: CallFacts, command: CommandFacts) -> list[str]:
 
 def _find_deleted(text: str) -> Iterator[str]:
     """Yield the paths that code deletes; an empty one is known only at run time."""
-    text = _COMMENT.sub("", join_literals(text) if "+" in text else text)
+    text = spell_imports(_COMMENT.sub("", join_literals(text) if "+" in text else text))
     for match in _DELETING.finditer(text):
         literals = _LITERALS.match(text, match.end())
         if literals is None:

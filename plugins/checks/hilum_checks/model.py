@@ -206,7 +206,7 @@ class Content:
         unless: Patterns of the exceptions.
         wanted: Whether new files must contain such text, and files that contain it must keep it;
             otherwise, no such text may be added.
-        ignored: What does not count as text, of "comments" and "strings".
+        ignored: What does not count as text, of "comments", "strings" and "blocks" (strings of several lines).
     """
 
     expression: str

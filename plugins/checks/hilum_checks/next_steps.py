@@ -56,7 +56,7 @@ def find_next_step(constraint: Constraint, action: str, sentence: str) -> str:
     if isinstance(constraint, Paths):
         return _find_other_access(constraint, action)
     if isinstance(constraint, Commands):
-        return _find_other_command(constraint, sentence)
+        return _find_other_command(constraint, action, sentence)
     return _NEXT_STEPS[type(constraint)]
 
 
@@ -91,14 +91,15 @@ def _find_other_access(constraint: Paths, action: str) -> str:
     return "Leave those files unchanged, or tell the user what should be changed in them."
 
 
-def _find_other_command(constraint: Commands, sentence: str) -> str:
+def _find_other_command(constraint: Commands, action: str, sentence: str) -> str:
     if constraint.new_branches:
         return "Give the branch a name as the rule says."
     if constraint.skips_hooks or constraint.patterns[0][-1] == "--no-verify":
         return "Run the command without the option that skips the hooks."
     bases = [words[-1] for words in constraint.unless if words[-2:-1] == ("--base",)]
     if bases:
-        return f"Run the command with `--base {bases[0]}`."
+        option = "--target-branch" if "`glab " in action else "--base"
+        return f"Run the command with `{option} {bases[0]}`."
     option = _find_missing_option(constraint, sentence)
     if option:
         return f"Run the command with `{option}`."

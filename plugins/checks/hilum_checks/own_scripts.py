@@ -13,18 +13,12 @@ import re
 import attrs
 from hilum_guard import UNKNOWN
 
-from hilum_checks import command_matcher
+from hilum_checks import command_matcher, variables
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.lasting_commands import select_lasting
 from hilum_checks.model import Commands
 from hilum_checks.path_matcher import Fit
-
-# What sets variables, which may choose what a script runs.
-_SETS = re.compile(
-    r"(?:^|[\s;&|({])(?:(?:export|declare|typeset|readonly|read|source|\.|set|env|eval)\s|[A-Za-z_]\w*=)",
-    re.MULTILINE,
-)
 
 
 def match_command(
@@ -53,7 +47,7 @@ def _find_own_scripts(command: CommandFacts, facts: CallFacts) -> list[CommandFa
 
     A call that sets variables, or writes a file of this name, may change what a script runs.
     """
-    if any(map(_SETS.search, facts.command_texts)):
+    if any(map(variables.may_steer, facts.command_texts)):
         return []
     runners = command.command.runners
     scripts = [each for each in facts.commands if each.words in runners and _runs_script(each)]

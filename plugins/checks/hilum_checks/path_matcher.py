@@ -191,6 +191,8 @@ class _Match:
         if self.access.kind == "delete" or self.access.existing:
             # Of the files that a pattern stands for, only those that exist are deleted or changed.
             paths = [path for path in paths if path == paths[0] or os.path.lexists(path)]
+        if self.access.left_out and self.access.generated:
+            paths = self._without_left_out(paths)
         best: Fit = "" if is_complete else self._match_unseen()
         for path in paths:
             if self._means_any(self.view.spellings(path)) or self._means_twin(path):
@@ -284,7 +286,10 @@ class _Match:
         # A folder may contain thousands of names. Searching their combined text rules out most
         # patterns.
         is_likely = any(literal in contents.text for literal in self._literals)
-        if is_likely and self._means_any(self._without_left_out(contents.forms)):
+        forms = self._without_left_out(contents.forms) if is_likely else []
+        if self.access.endings:
+            forms = [form for form in forms if form.endswith(self.access.endings)]
+        if self._means_any(forms):
             return "yes"
         return "" if contents.is_complete else "maybe"
 
@@ -488,7 +493,10 @@ class _Match:
             guessed = attrs.evolve(self.access, path=guess, cwds=(cwd,))
             if _may_be(last, name) and self._match_other(guessed):
                 return "maybe"
-        return self._match_unknown_below(folder, last, cwd)
+        # `….py` is any file with this ending, also one in a folder.
+        is_ending = not folder and last.startswith(UNKNOWN) and last.strip(UNKNOWN)
+        start = "." if is_ending and self._needs_file else folder
+        return self._match_unknown_below(start, last, cwd)
 
     @property
     def _needs_file(self) -> bool:

@@ -32,10 +32,11 @@ def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False)
     for fit, access, path in find_accesses(constraint, facts):
         if _is_rebuilt(constraint, access, facts):
             continue
-        if fit == "yes":
+        is_format = access.generated and access.existing
+        if fit == "yes" and not (is_format and _is_part(constraint, access, facts)):
             return "yes", f"{describe_access(access)} {path[:200]}"
         # A formatter that cannot write one of many files formats the others.
-        is_left_out = is_kept and access.generated and access.existing
+        is_left_out = is_kept and is_format
         if not is_left_out:
             doubt = doubt or _describe_doubt(constraint, access, path)
     if not constraint.outside and constraint.patterns != EVERYTHING:
@@ -60,17 +61,36 @@ def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False)
     return ("maybe", doubt) if doubt else ("", "")
 
 
-def _is_rebuilt(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
-    """Return whether a folder is removed only for a program that makes it anew.
+def _is_part(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a formatter is also given files that a constraint does not cover.
 
-    ``rm -rf dist && npm run build`` edits nothing by hand.
+    It writes only those that are not well formatted.
+    """
+    if re.search(r"[*?\[{]", access.path):
+        return not _is_part_of_covered(constraint, access, facts)
+    return not facts.matcher.match(constraint, attrs.evolve(access, deep=""))
+
+
+def _is_part_of_covered(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether the folder in which a pattern begins is covered as a whole."""
+    start = re.split(r"[*?\[{]", access.path, maxsplit=1)[0]
+    folder = attrs.evolve(access, path=start.rpartition("/")[0] or ".", deep="", left_out=())
+    return facts.matcher.match(constraint, folder) == "yes"
+
+
+def _is_rebuilt(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a folder, or files in it, are removed only for a program that makes them anew.
+
+    ``rm -rf dist && npm run build`` edits nothing by hand, and neither does ``rm dist/*.map; npm run
+    build``. A single file, such as a lock file, would not be the same again.
     """
     is_removal = access.kind == "delete" and access.deep == "all" and not access.moved
     if not (is_removal and constraint.by_hand and "change" in constraint.actions):
         return False
     if any(os.path.isfile(os.path.join(cwd or "/", access.path)) for cwd in access.cwds):
         return False
-    if re.search(r"[*?\[]", access.path):
+    # Of a pattern, the folder must be protected, and not only the files.
+    if re.search(r"[*?\[]", access.path) and not _is_part_of_covered(constraint, access, facts):
         return False
     places = [at for at, each in enumerate(facts.commands) if access in each.effects.files]
     later = facts.commands[places[-1] + 1 :] if places else []

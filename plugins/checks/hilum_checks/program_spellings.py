@@ -127,9 +127,9 @@ def _list_docker_commands(program: str, arguments: Words) -> Iterator[Words]:
     operands = parse_options(arguments, _DOCKER_VALUED).operands
     first = "".join(operands[:1])
     if program == "docker-compose" or first in _COMPOSE:
-        verbs = operands if program == "docker-compose" else operands[1:]
-        if verbs[:1] == ("push",):
-            yield (program.partition("-")[0], "push", *verbs[1:])
+        words = operands if program == "docker-compose" else operands[1:]
+        if words[:1] == ("push",):
+            yield (program.partition("-")[0], "push", *words[1:])
     elif operands[1:2] and operands[1] in _OF_OBJECTS.get(first, ()):
         rest = list(arguments)
         rest.remove(first)

@@ -10,42 +10,49 @@ from hilum_guard import UNKNOWN
 from hilum_checks.code_texts import read_text
 from hilum_checks.forge_options import may_have_more_options, read_forge_command
 from hilum_checks.git_folders import find_common, find_git_folder
-from hilum_checks.model import Commands
+from hilum_checks.model import Commands, Words
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
 
-_CREATE = ("gh", "pr", "create")
-_ELSEWHERE = ("-B", "--base", "-R", "--repo", "-w", "--web", "--dry-run")
+# The commands that open a pull request, with the option that names its base, and the options with
+# which it goes to another repository, or is not opened here.
+_OPENING: dict[Words, tuple[str, Words]] = {
+    ("gh", "pr", "create"): (
+        "--base",
+        ("-B", "--base", "-R", "--repo", "-w", "--web", "--dry-run"),
+    ),
+    ("glab", "mr", "create"): (
+        "--target-branch",
+        ("-b", "--target-branch", "-R", "--repo", "--target-project", "-w", "--web"),
+    ),
+}
 _HEAD = "ref: refs/remotes/origin/"
 
 
-def targets_other_default(constraint: Commands, command: CommandFacts) -> bool:
-    """Return whether a command opens a pull request against a default branch that is not allowed.
+def may_target_other(constraint: Commands, command: CommandFacts) -> bool:
+    """Return whether a command opens a pull request that names no base, and may have a wrong one.
 
     `gh pr create` takes the default branch of the remote, which Git notes when it clones. If it is
-    not noted, or if there are several remotes, the branch is unknown.
+    not noted, or if there are several remotes, the branch is unknown. To name the base costs
+    nothing, so that nobody needs to be asked.
 
     Args:
         constraint: The constraint.
         command: The command.
     """
-    allowed = {
-        words[-1]
-        for words in constraint.unless
-        if words[:3] == _CREATE and words[3:4] == ("--base",)
-    }
-    if not allowed or (*_CREATE, "--base") not in constraint.patterns:
-        return False
     request = read_forge_command(command.effects.program, command.words)
-    is_opened = request is not None and request.verbs == _CREATE
-    if request is None or not is_opened or may_have_more_options(request):
+    if request is None or request.verbs not in _OPENING:
+        return False
+    option, elsewhere = _OPENING[request.verbs]
+    naming = (*request.verbs, option)
+    allowed = {words[-1] for words in constraint.unless if words[:-1] == naming}
+    if not allowed or naming not in constraint.patterns or may_have_more_options(request):
         return False
     is_help = not {"--help", "-h"}.isdisjoint(command.words)
-    if is_help or request.find_last(*_ELSEWHERE) is not None:
+    if is_help or request.find_last(*elsewhere) is not None:
         return False
-    branch = _read_default_branch(command)
-    return branch != "" and branch not in allowed
+    return _read_default_branch(command) not in allowed
 
 
 def _read_default_branch(command: CommandFacts) -> str:

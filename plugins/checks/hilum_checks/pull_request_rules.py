@@ -43,12 +43,20 @@ def read_base(tokens: Sequence[Token]) -> Commands | None:
     # To change the base of one that is open is the same.
     commands = (v.PULL_REQUEST[0], *v.EDIT_PULL_REQUEST)
     patterns = tuple((*words, option) for words in commands for option in ("--base", "-B"))
+    patterns += _MERGE_REQUEST_TARGETS
     allowed = [(*words, names[0]) for words in patterns]
     # The number of the pull request may come first.
-    allowed += [(*words[:-2], "*", *words[-2:]) for words in allowed if "edit" in words]
+    allowed += [
+        (*words[:-2], "*", *words[-2:]) for words in allowed if words[2] in ("edit", "update")
+    ]
     return Commands(patterns, unless=tuple(allowed))
 
 
+_MERGE_REQUEST_TARGETS = (
+    ("glab", "mr", "create", "--target-branch"),
+    ("glab", "mr", "create", "-b"),
+    ("glab", "mr", "update", "--target-branch"),
+)
 _BASE_WORDS = frozenset(
     """
     must should target against into to all open create submit feature pr prs pull request pull requests

@@ -43,6 +43,7 @@ _IDLE_TOO = {
     "mocha": "--list-files|--list-reporters",
     "ninja": "-n|-t",
     "nox": "-l|--list|--list-sessions|--install-only",
+    "nx": "--graph(?:=.*)?|--base=HEAD",
     "pylint": "--list-msgs.*|--generate-.*",
     "pyright": "--createstub",
     "pytest": (

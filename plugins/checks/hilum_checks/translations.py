@@ -77,12 +77,12 @@ _PHRASES: tuple[tuple[str, str], ...] = (
         r"never use \1",
     ),
     (
-        r"^(ändere|verändere|bearbeite|lösche|verwende|benutze|nutze|installiere|starte)"
+        r"^(ändere|verändere|bearbeite|lösche|lies|öffne|verwende|benutze|nutze|installiere|starte)"
         rf" {_GERMAN_NAMES} {_GERMAN_NEVER}\b",
         r"never \1 \2",
     ),
     (
-        r"^(ändere|verändere|bearbeite|lösche|verwende|benutze|nutze|installiere|starte)"
+        r"^(ändere|verändere|bearbeite|lösche|lies|öffne|verwende|benutze|nutze|installiere|starte)"
         rf" {_GERMAN_NEVER}\b",
         r"never \1",
     ),
@@ -98,6 +98,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ),
     (r",? ohne (?:(?:vorher|zuerst|mich|uns) )*(?:zu fragen|nachzufragen)", " without approval"),
     (r"\b(?:lesen|lies|lese)\b", "read"),
+    (r"\b(?:öffnen|öffne)\b", "open"),
     (r"\bpakete?\b", "packages"),
     (r"\babhängigkeiten\b", "dependencies"),
     (r"\b(?:commit(?:t)?en|einchecken)\b", "commit"),

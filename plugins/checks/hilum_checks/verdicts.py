@@ -159,9 +159,16 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
         A description, or an empty string if the call changes none of the files.
     """
     # A rules file may be called ``[a].mdc``, which would be a pattern.
-    escaped = [re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths]
-    constraint = Paths(tuple(f"/{path}" for path in escaped))
+    patterns = {path: "/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths}
+    constraint = Paths(tuple(patterns.values()))
     facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
+    for access in facts.accesses:
+        # A pattern of a formatter also matches other files, but a rules file is among them.
+        if not (access.generated and access.existing and re.search(r"[*?\[]", access.path)):
+            continue
+        for path, pattern in patterns.items():
+            if facts.matcher.match(Paths((pattern,)), access) == "yes":
+                return f"{describe_access(access)} {path[:200]}"
     fit, action = match_paths(constraint, facts)
     if fit == "yes":
         return action

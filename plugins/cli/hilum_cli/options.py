@@ -55,7 +55,11 @@ def read_prompt(words: Sequence[str]) -> GivenPrompt:
     Raises:
         UsageError: Standard input is not UTF-8 text, or is too long.
     """
-    text = " ".join(word for word in words if word != "-").strip()
+    typed = " ".join(word for word in words if word != "-")
+    text = typed.strip()
+    # As in the terminal, a space keeps plugins from reading the prompt as a command.
+    if text and typed[0].isspace():
+        text = f" {text}"
     given = ""
     if "-" in words or _is_piped():
         given = _read_stdin(wanted="-" in words).strip("\n")

@@ -66,6 +66,21 @@ class Arguments:
             return " ".join(words[index:])
         return words[index] if index < len(words) else ""
 
+    def find_unused(self, places: Iterable[Argument]) -> list[str]:
+        """Return the words for which a command has no place.
+
+        Args:
+            places: All places of the command. Without any, the words follow its text.
+        """
+        keys = {place.key for place in places}
+        if not keys or WHOLE in keys or self.inputs or self.rest_from:
+            return []
+        return [
+            word
+            for number, word in enumerate(self.words, 1)
+            if str(number) not in keys and not self._is_named(word)
+        ]
+
     def _is_named(self, word: str) -> bool:
         match = _NAMED.fullmatch(word)
         return match is not None and match[1] in self.named

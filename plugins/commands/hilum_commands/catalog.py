@@ -38,6 +38,13 @@ class CommandEntry:
     state: State = "on"
     reason: str = ""
 
+    def describe_problems(self) -> list[str]:
+        """Return what is wrong with the command, each problem with its file and line."""
+        found = self.file.describe_problems()
+        if self.state == "hidden":
+            found.append(f"{self.file.path}: {self.reason}")
+        return found
+
 
 class CommandCatalog:
     """The commands of a user and a project, read again when their files change.
@@ -97,9 +104,7 @@ class CommandCatalog:
         """Return what is wrong, each with its file and line."""
         found = list(self.complaints)
         for entry in self.entries:
-            found += entry.file.describe_problems()
-            if entry.state == "hidden":
-                found.append(f"{entry.file.path}: {entry.reason}")
+            found += entry.describe_problems()
         return found
 
     def list_other_files(self, source: CommandSource) -> list[Path]:

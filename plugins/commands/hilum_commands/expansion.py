@@ -8,6 +8,7 @@ would. Outputs and files are attached to the prompt as data, because the user di
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from hilum import (
     find_content_policy,
     judge_whole_call,
 )
+from hilum.errors import E_FILE_NOT_FOUND
 from hilum.hooks import PLUGIN_EXCEPTIONS
 from hilum.trust import explain_distrust
 
@@ -47,10 +49,16 @@ MAX_NOTED = 200
 RUN = "Run it"
 SKIP = "Do not run it"
 NOT_GIVEN = "(not given)"
+# A name that can hardly be anything else than a file: `src/cart.py`, unlike `@types/node`.
+_FILE_PATH = re.compile(r"(?:[^/\s]+/)+[^/\s]*\.\w{1,8}")
 
 
 class CommandRefused(Exception):
     """The prompt of a command cannot be made. The message tells the user why."""
+
+
+class _NotAttached(Exception):
+    """A file is not attached. The message says why."""
 
 
 class Expanded(NamedTuple):
@@ -59,10 +67,13 @@ class Expanded(NamedTuple):
     Attributes:
         text: The text.
         attached: The outputs of shell inserts and the content of files.
+        left_out: What the user typed or referred to that is not in the prompt, each with the
+            reason.
     """
 
     text: str
     attached: str
+    left_out: Sequence[str] = ()
 
 
 class Expansion:
@@ -91,6 +102,7 @@ class Expansion:
         takes_rest = command.dialect in ("hilum", "opencode")
         self._arguments = read_arguments(typed, command.pieces, last_takes_rest=takes_rest)
         self._attached: list[str] = []
+        self._left_out: list[str] = []
         self._files = 0
 
     @property
@@ -119,10 +131,12 @@ class Expansion:
                 text += self._attach(f"$ {line}", await self._run(line, piece))
             else:
                 text += await self._reference(piece)
-        has_places = next(iter(find_places(self._command.pieces)), None) is not None
-        if self._arguments.text and not has_places:
+        places = list(find_places(self._command.pieces))
+        if self._arguments.text and not places:
             text = f"{text.rstrip()}\n\n{self._arguments.text}"
-        return Expanded(text, "\n\n".join(self._attached))
+        for word in self._arguments.find_unused(places):
+            self._left_out.append(f"{word}: The command has no place for this argument.")
+        return Expanded(text, "\n\n".join(self._attached), self._left_out)
 
     def _fill(self, place: Argument) -> str:
         value = self._arguments.find(place)
@@ -291,14 +305,24 @@ class Expansion:
             place = await trio.to_thread.run_sync(self._resolve, path)
         except ToolError as error:
             if self._command.dialect == "copilot" or not reference.is_certain:
-                return written  # a name, a decorator, or a link for people
+                # Otherwise it is a name, a decorator, or a link for people.
+                if error.code != E_FILE_NOT_FOUND or _FILE_PATH.fullmatch(path):
+                    self._left_out.append(f"{path}: {error.message}")
+                return written
+            self._left_out.append(f"{path}: {error.message}")
             return self._attach(path, f"[not attached: {error}]")
         if place is None:
+            self._left_out.append(f"{path}: It is a folder; only its path is sent.")
             return written if not reference.is_certain else path
         self._files += 1
         if self._files > MAX_FILES:
+            self._left_out.append(f"{path}: A prompt has at most {MAX_FILES} attached files.")
             return path
-        content = await self._read(place)
+        try:
+            content = await self._read(place)
+        except _NotAttached as error:
+            self._left_out.append(f"{path}: {error}")
+            content = f"[not attached: {error}]"
         mark = self._attach(path, content)
         return f"{written} {mark}" if self._command.dialect == "copilot" else f"{path} {mark}"
 
@@ -350,26 +374,29 @@ class Expansion:
         return "" if judged.verdict.kind == "allow" else judged.verdict.reason
 
     async def _read(self, place: Path) -> str:
-        """Return the content of a file, or why it is not attached.
+        """Return the content of a file.
 
         The conditions are those of a file that is added to a prompt as context.
+
+        Raises:
+            _NotAttached: They are not met.
         """
         shown = self._session.workspace.relative(place)
         policy = find_content_policy(self._session)
         if policy is not None:
             why = await trio.to_thread.run_sync(policy.explain_withheld_file, place, shown)
             if why:
-                return f"[not attached: {why}]"
+                raise _NotAttached(why)
         arguments = msgspec.json.encode({"path": shown}).decode()
         try:
             judged = await judge_whole_call(self._agent, READ_TOOL, arguments)
             if judged.verdict.kind != "allow":
-                return f"[not attached: {judged.verdict.reason}]"
+                raise _NotAttached(judged.verdict.reason)
             if msgspec.json.decode(judged.call.arguments) != {"path": shown}:
-                return "[not attached: a plugin changed how it is read]"
+                raise _NotAttached("a plugin changed how it is read")
             content = await self._session.workspace.read_text(shown)
         except HilumError as error:
-            return f"[not attached: {error}]"
+            raise _NotAttached(str(error)) from None
         if policy is not None:
             content = await trio.to_thread.run_sync(policy.redact, content, shown)
         return await self._check_result(judged.call, _cut(content, MAX_FILE))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -41,9 +43,13 @@ TERMINAL_NAMES = frozenset(
 # Agents of other programs that stand for a way to work. The last two may only read.
 _WAYS_TO_WORK = frozenset({"agent", "build", "edit", "general", "ask", "plan"})
 _READING = frozenset({"ask", "plan"})
-_NAME = re.compile(r"[\w:-]+")
+_NAME = re.compile(r"[^\W\d][\w:-]*")
+_AS_TEXT = "To send text that begins with a slash, type a space before it."
+MAX_SIMILAR = 4
 _COMMAND = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 MAX_NOTED = 8
+_OTHERS = "others"
+"""Marks that the user knows of the problems in the files of other commands."""
 EXPANDED = "commands.expanded"
 """Name of the event before a prompt that contains outputs or files."""
 
@@ -86,7 +92,7 @@ class Commands:
         """Return the prompt of ``/name arguments``.
 
         Raises:
-            UsageError: The command's file is wrong, or a shell insert must not run.
+            UsageError: There is no such command, its file is wrong, or a shell insert must not run.
         """
         if not text.startswith("/"):
             return None
@@ -98,9 +104,9 @@ class Commands:
             await trio.to_thread.run_sync(self.catalog.refresh, self._find_reserved())
         entry = self.catalog.find(match[1])
         if entry is None:
-            self._point_out_misspelling(match[1])
+            self._check_name(match[1])
             return None
-        self._report()
+        self._report(entry)
         if entry.state == "broken":
             raise UsageError(
                 f"/{entry.name} cannot be used: {entry.file.describe_problems()[-1]}",
@@ -114,6 +120,9 @@ class Commands:
             expanded = await expansion.expand()
         except lazy.expansion.CommandRefused as error:
             raise UsageError(f"/{entry.name} was not sent. {error}", code=E_DENIED) from None
+        if expanded.left_out:
+            say = "\n  ".join([f"Not in the prompt of /{entry.name}:", *expanded.left_out])
+            self._session.note("commands.left_out", say=say, command=entry.name)
         if expanded.attached:
             # A replay takes the prompt from the log, and does not run shell inserts again.
             self._session.emit(PluginEvent(name=EXPANDED, data={"command": entry.name}))
@@ -133,19 +142,42 @@ class Commands:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _point_out_misspelling(self, name: str) -> None:
-        """Tell the user that a name like that of a command is sent as plain text."""
+    def _check_name(self, name: str) -> None:
+        """Reject the name of a command that does not exist, before it costs a run.
+
+        A name that another plugin lists is left to this plugin, and a path is text.
+
+        Args:
+            name: The first word of the prompt, without the slash.
+
+        Raises:
+            UsageError: The user meant a command that does not exist here.
+        """
         others = {command.name for _, command in self._session.list_commands()}
         if not _NAME.fullmatch(name) or name in others:
             return
-        if name in list_fixed_names():
-            say = f"/{name} is a command of hilum's terminal; here, it was sent as plain text."
-        else:
-            near = similar_names(name, [entry.name for entry in self.catalog.usable()])
-            if not near:
-                return
-            say = f"There is no command /{name}, so it was sent as plain text. Is it /{near[0]}?"
-        self._session.note("commands.unknown", say=say)
+        paths = (Path("/", name), self._session.workspace.root / name)
+        if any(map(os.path.lexists, paths)):
+            return
+        if name in list_program_commands():
+            raise UsageError(
+                f"/{name} is a command of hilum's terminal.",
+                hint=f"Run `hilum {name}` instead. {_AS_TEXT}",
+            )
+        if name in TERMINAL_NAMES:
+            raise UsageError(
+                f"/{name} is a command of hilum's terminal, and has no effect here.", hint=_AS_TEXT
+            )
+        near = [f"/{each}" for each in self._find_similar(name, others)]
+        proposal = f"Did you mean {' or '.join(near)}?" if near else "`hilum commands` lists them."
+        raise UsageError(f"There is no command /{name}.", hint=f"{proposal} {_AS_TEXT}")
+
+    def _find_similar(self, name: str, others: Collection[str]) -> list[str]:
+        """Return the commands that a mistyped name may mean."""
+        names = sorted({*others, *(entry.name for entry in self.catalog.usable())})
+        # A file in a folder may need its folder in the name: `/backend:test` for `/test`.
+        in_folders = [each for each in names if each.endswith(f":{name}")]
+        return in_folders[:MAX_SIMILAR] or similar_names(name, names)
 
     def _find_reserved(self) -> set[str]:
         """Return the names that no file can take: those of hilum and its other plugins."""
@@ -227,16 +259,24 @@ class Commands:
         self._session.add_agent(replace(profile, name=name, model=model))
         return name
 
-    def _report(self) -> None:
-        """Report each problem to the user once per session."""
-        new = [each for each in self.catalog.describe_problems() if each not in self._reported]
-        if not new:
-            return
-        self._reported.update(new)
-        say = "\n".join(new[:MAX_NOTED])
-        if len(new) > MAX_NOTED:
-            say += f"\n… and {len(new) - MAX_NOTED} more; `hilum commands` shows them all."
-        self._session.note("commands.problems", say=say, problems=new[:200])
+    def _report(self, used: CommandEntry) -> None:
+        """Report the problems of a command once per session, and only the number of all others."""
+        mine = [
+            each
+            for entry in self.catalog.entries
+            if used.name in (entry.name, entry.file.name)
+            for each in entry.describe_problems()
+        ]
+        lines = [each for each in mine if each not in self._reported][:MAX_NOTED]
+        self._reported.update(mine)
+        problems = self.catalog.describe_problems()
+        others = len(set(problems).difference(mine))
+        if others and _OTHERS not in self._reported:
+            self._reported.add(_OTHERS)
+            number = f"{others} problem" if others == 1 else f"{others} problems"
+            lines.append(f"{number} in other command files: `hilum commands` shows them.")
+        if lines:
+            self._session.note("commands.problems", say="\n".join(lines), problems=problems[:200])
 
     def _tell(self, key: str, say: str) -> None:
         if key not in self._reported:

@@ -138,7 +138,8 @@ def _read_path_call(
                 shown = workspace.relative(path)
                 reached[path] = shown
                 if kind is not None:
-                    effects.append(Effect(kind, shown, deep=kind == "delete"))
+                    is_deep = kind == "delete" and os.path.isdir(path)
+                    effects.append(Effect(kind, shown, deep=is_deep))
             if found and _differs(workspace, given, found[0]):
                 differing.append(f"{given} is {workspace.relative(found[0])}")
     facts = CallFacts(

@@ -39,7 +39,7 @@ from hilum_guard.rules.matching import (
     harmless_wrapper,
     unresolved_reason,
 )
-from hilum_guard.rules.patterns import exact_path, fit_path, pattern_words
+from hilum_guard.rules.patterns import exact_path, pattern_words
 from hilum_guard.rules.rule_files import Rules
 from hilum_guard.rules.tool_names import STANDARD
 from hilum_guard.rules.tool_names import Effect as RuleEffect
@@ -569,7 +569,7 @@ def _find_rule_of_command(rules: Sequence[Rule], command: SimpleCommand) -> Rule
 
 def _find_rule_of_path(rules: Sequence[Rule], path: str) -> Rule | None:
     for rule in rules:
-        if fit_path(rule.pattern or "", path, strict=True):
+        if rule.fits_path(path):
             return rule
     return None
 

@@ -3,7 +3,9 @@
 The decisions are stored in ``hooks_claude.toml`` beside the user's ``settings.toml``, by the real
 path of the project. A project cannot store decisions. An approval covers one hook with the content
 that its files had; if a file changes, the hook needs a new approval, and until then a hook that
-guards calls refuses them: whoever can change a guard must not be able to switch it off.
+guards calls refuses them: whoever can change a guard must not be able to switch it off. For the same
+reason, a description of each approved hook is stored: while the settings file that contained a guard
+cannot be read completely, the guard refuses the calls that it guarded.
 """
 
 from __future__ import annotations
@@ -23,15 +25,18 @@ from hilum import UsageError, config_folder
 from hilum.settings import ChangeError, change
 from hilum.trust import explain_distrust
 
-from hilum_hooks_claude.hook import Hook
+from hilum_hooks_claude.hook import PRE_TOOL_USE, Hook
 from hilum_hooks_claude.settings_files import SettingsFile
 
 DECISIONS_FILE = "hooks_claude.toml"
 APPROVED = "approved"
 REFUSED = "refused"
+DESCRIBED = "described"
 MAX_FILES = 300
 MAX_BYTES = 20_000_000
-State = Literal["runs", "needs approval", "changed", "refused", "off", "not supported"]
+State = Literal[
+    "runs", "needs approval", "changed", "cannot be read", "refused", "off", "not supported"
+]
 _WORD_ENDS = re.compile(r"[\s;|&<>()\"'`=]+")
 _PROJECT_REFERENCE = re.compile(r'"?\$\{?CLAUDE_PROJECT_DIR\}?"?/?')
 # Programs that run what a file of the project says.
@@ -78,7 +83,17 @@ class JudgedHook:
     @property
     def refuses(self) -> bool:
         """Whether calls that the hook guards are denied until the user approves it again."""
-        return self.state == "changed" and self.hook.guards
+        return self.state in ("changed", "cannot be read") and self.hook.guards
+
+
+class _Description(msgspec.Struct, frozen=True):
+    """What is stored about an approved hook, so that it is known without its settings file."""
+
+    event: str
+    matcher: str = ""
+    command: str = ""
+    condition: str = ""
+    runs_async: bool = False
 
 
 @attrs.frozen
@@ -88,10 +103,12 @@ class Decisions:
     Attributes:
         approved: The content that was approved, by project and hook.
         refused: The hooks that the user refused, by project, each with its command.
+        described: What the approved hooks are, by project and hook, as JSON.
     """
 
     approved: dict[str, dict[str, str]] = attrs.field(factory=dict)
     refused: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    described: dict[str, dict[str, str]] = attrs.field(factory=dict)
 
     @classmethod
     def load(cls) -> Decisions:
@@ -107,7 +124,11 @@ class Decisions:
 
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-            return cls(_read_table(data, APPROVED), _read_table(data, REFUSED))
+            return cls(
+                _read_table(data, APPROVED),
+                _read_table(data, REFUSED),
+                _read_table(data, DESCRIBED),
+            )
         except (OSError, ValueError, RecursionError) as error:
             raise UsageError(
                 f"{path} cannot be read: {error}.", hint="Fix or remove the file."
@@ -155,7 +176,52 @@ def judge_hooks(root: Path, files: Sequence[SettingsFile], *, enabled: bool) -> 
                 judged.append(JudgedHook(hook, "runs"))
             else:
                 judged.append(_judge_project_hook(hook, real, decisions, distrust))
+    if enabled and not user_off:
+        judged += _find_lost_guards(files, judged, real, decisions)
     return judged
+
+
+def _find_lost_guards(
+    files: Sequence[SettingsFile], judged: Sequence[JudgedHook], root: str, decisions: Decisions
+) -> Iterator[JudgedHook]:
+    """Yield the approved guards that a mistake in a settings file of the project may hide.
+
+    A guard that is missing although all files can be read has been removed.
+    """
+    own = [file for file in files if file.source != "user"]
+    broken = [file for file in own if file.is_unreadable or file.broken_guards]
+    if not broken:
+        return
+    file = broken[0]
+    place = file.broken_guards[0].place if file.broken_guards else file.mistakes[0].place
+    reason = f"You approved it, but {place} has a mistake. Correct the file."
+    present = {each.hook.identity for each in judged}
+    described = decisions.described.get(root, {})
+    for identity, content in decisions.approved.get(root, {}).items():
+        if identity in present:
+            continue
+        known = _read_description(described.get(identity, ""))
+        hook = Hook(
+            file.shown,
+            0,
+            file.source,
+            known.event,
+            known.matcher,
+            known.command,
+            condition=known.condition,
+            runs_async=known.runs_async,
+            approved_as=identity,
+        )
+        if hook.guards:
+            yield JudgedHook(hook, "cannot be read", reason, approved=content)
+
+
+def _read_description(text: str) -> _Description:
+    """Return what is stored about an approved hook; without it, the hook may guard every call."""
+    try:
+        return msgspec.json.decode(text, type=_Description)
+    except msgspec.DecodeError:
+        return _Description(PRE_TOOL_USE, command="a guard")
 
 
 def _judge_project_hook(hook: Hook, root: str, decisions: Decisions, distrust: str) -> JudgedHook:
@@ -309,7 +375,16 @@ def approve(root: Path, judged: Iterable[JudgedHook]) -> None:
     for each in judged:
         content = hash_content(find_executed_files(each.hook, real), real)
         _store([REFUSED, real, each.hook.identity], None)
+        _store([DESCRIBED, real, each.hook.identity], _describe_hook(each.hook))
         _store([APPROVED, real, each.hook.identity], content)
+
+
+def _describe_hook(hook: Hook) -> str:
+    """Return what is stored about an approved hook."""
+    description = _Description(
+        hook.event, hook.matcher, hook.command, hook.condition, hook.runs_async
+    )
+    return msgspec.json.encode(description).decode()
 
 
 def refuse(root: Path, judged: Iterable[JudgedHook]) -> None:
@@ -321,6 +396,7 @@ def refuse(root: Path, judged: Iterable[JudgedHook]) -> None:
     real = os.path.realpath(root)
     for each in judged:
         _store([APPROVED, real, each.hook.identity], None)
+        _store([DESCRIBED, real, each.hook.identity], None)
         _store([REFUSED, real, each.hook.identity], each.hook.title)
 
 

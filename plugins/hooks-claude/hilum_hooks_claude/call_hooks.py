@@ -6,13 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import hilum_guard
 import msgspec
 from hilum import Text, ToolError, ToolResult, Verdict, allow, ask, deny
 from msgspec.structs import replace
 
 from hilum_hooks_claude.approvals import JudgedHook
 from hilum_hooks_claude.dispatch import Dispatcher, Finished, Job, describe_place
-from hilum_hooks_claude.hook import POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE
+from hilum_hooks_claude.hook import (
+    POST_TOOL_USE,
+    POST_TOOL_USE_FAILURE,
+    PRE_TOOL_USE,
+    BrokenGuard,
+)
 from hilum_hooks_claude.matching import fits_condition, matches
 from hilum_hooks_claude.settings import HooksSettings
 from hilum_hooks_claude.tool_inputs import Part, View, describe_call
@@ -60,7 +66,12 @@ class CallHooks:
     # --- before a call ----------------------------------------------------------------------------
 
     async def judge(
-        self, agent: Agent, call: ToolCall, tool: Tool, hooks: Sequence[JudgedHook]
+        self,
+        agent: Agent,
+        call: ToolCall,
+        tool: Tool,
+        hooks: Sequence[JudgedHook],
+        broken: Sequence[BrokenGuard] = (),
     ) -> Verdict | None:
         """Return the verdict of the hooks on a call.
 
@@ -72,6 +83,7 @@ class CallHooks:
             call: The call.
             tool: Its tool.
             hooks: The hooks of ``PreToolUse`` that run, and those that refuse calls.
+            broken: The user's hooks of ``PreToolUse`` that a mistake keeps from running.
         """
         state = self._calls.setdefault((agent.name, call.id), CallState())
         state.arguments = call.arguments
@@ -103,6 +115,8 @@ class CallHooks:
         if self._dispatcher.recorded is not None:
             views = []  # the recorded verdicts do not say for which view they were given
         verdict = self._combine(agent, tool, arguments, finished, views, parts, state)
+        if verdict is None or verdict.kind != "deny":
+            verdict = self._ask_for_broken(broken, tool, arguments, parts) or verdict
         remembered = verdict
         if verdict is not None and verdict.arguments is not None:
             # If another gate brings the original arguments back, they are not changed again.
@@ -112,7 +126,36 @@ class CallHooks:
 
     def _describe(self, tool: Tool, arguments: Mapping[str, Any]) -> list[Part]:
         root = self._session.workspace.root
-        return describe_call(tool.name, arguments, root, plugin=tool.plugin)
+        return describe_call(tool.name, arguments, root, tool=tool)
+
+    def _ask_for_broken(
+        self,
+        broken: Sequence[BrokenGuard],
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        parts: Sequence[Part],
+    ) -> Verdict | None:
+        """Return the question about a call that a guard with a mistake may be meant to judge."""
+        for guard in broken:
+            if guard.matcher is None:
+                is_covered = self._may_change(tool, arguments)
+            else:
+                is_covered = _is_matched(guard.matcher, parts)
+            if is_covered:
+                reason = (
+                    f"A guard in {guard.file} may deny it, but does not run, because the file has a"
+                    f" mistake: {guard.problem} ({guard.place})"
+                )
+                return ask(reason, scope=f"broken guard {guard.file}")
+        return None
+
+    def _may_change(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call may change something, as far as its tool and command say it."""
+        command = arguments.get("command")
+        if tool.risk == "execute" and isinstance(command, str):
+            root = self._session.workspace.root
+            return hilum_guard.judge_command(command, workspace=root).kind != "auto"
+        return tool.risk != "read"
 
     def _combine(
         self,
@@ -246,6 +289,15 @@ def _select_views(judged: JudgedHook, parts: Iterable[Part]) -> Iterator[View]:
                     if fits_condition(hook.condition, view.name, view.values):
                         yield view
                 break
+
+
+def _is_matched(matcher: str, parts: Iterable[Part]) -> bool:
+    """Return whether a matcher covers one of the views of a call."""
+    for part in parts:
+        for choice in part:
+            if any(matches(matcher, view.name, view.values) for view in choice):
+                return True
+    return False
 
 
 def _find_changeable(parts: Iterable[Part]) -> View:

@@ -69,16 +69,17 @@ def _list(root: Path, options: argparse.Namespace) -> int:
     else:
         for row in lazy.listing.list_hooks(root):
             say(row)
-    is_waiting = any(each.state in ("needs approval", "changed") for each in judged)
+    waiting = ("needs approval", "changed", "cannot be read")
+    is_waiting = any(each.state in waiting for each in judged)
     return 1 if is_waiting or mistakes else 0
 
 
 def _decide(root: Path, options: argparse.Namespace) -> int:
     approvals = lazy.approvals
     judged, _ = lazy.listing.read_hooks(root)
-    states = ("needs approval", "changed", "refused")
+    states: tuple[str, ...] = ("needs approval", "changed", "refused")
     if options.action == "refuse":
-        states = ("needs approval", "changed", "runs")
+        states = ("needs approval", "changed", "cannot be read", "runs")
     own = [each for each in judged if each.hook.source != "user" and each.state in states]
     if not own:
         raise UsageError(

@@ -46,7 +46,7 @@ class Hook:
 
     Attributes:
         file: The settings file, as it is shown to the user.
-        line: The line in the file, starting at 1.
+        line: The line in the file, starting at 1; 0 if it is unknown.
         source: Whose file it is: ``user``, ``project``, or ``local`` for the file of the project
             that is not shared.
         event: The event at which the command runs.
@@ -57,6 +57,8 @@ class Hook:
         timeout: Seconds that the command may take; 0 if the file does not say it.
         runs_async: Whether nothing waits for the command.
         unsupported: Why hilum does not run the hook; empty if it does.
+        approved_as: The identity under which the user approved the hook, if its settings file
+            cannot be read.
     """
 
     file: str
@@ -70,10 +72,13 @@ class Hook:
     timeout: float = 0.0
     runs_async: bool = False
     unsupported: str = ""
+    approved_as: str = ""
 
     @property
     def identity(self) -> str:
         """A digest of what the hook is; another command is another hook."""
+        if self.approved_as:
+            return self.approved_as
         arguments = "\0".join(self.arguments) if self.arguments is not None else "-"
         parts = (self.event, self.matcher, self.command, arguments, self.condition)
         return hashlib.sha256("\0\0".join(parts).encode(errors="replace")).hexdigest()[:32]
@@ -92,12 +97,33 @@ class Hook:
     @property
     def place(self) -> str:
         """File and line, as messages name them."""
+        if not self.line:
+            return self.file
         return f"{self.file}:{self.line}"
 
     @property
     def guards(self) -> bool:
         """Whether the hook decides if a call may run, so that its failure must not let it pass."""
         return self.event == PRE_TOOL_USE and not self.runs_async
+
+
+@attrs.frozen
+class BrokenGuard:
+    """A hook that would judge calls and cannot run, because its file has a mistake.
+
+    Attributes:
+        file: The settings file, as it is shown to the user.
+        place: File and line of the mistake.
+        source: Whose file it is.
+        matcher: The tools whose calls it would judge; ``None`` if that cannot be read.
+        problem: The mistake, as a sentence.
+    """
+
+    file: str
+    place: str
+    source: Source
+    matcher: str | None
+    problem: str
 
 
 @attrs.frozen

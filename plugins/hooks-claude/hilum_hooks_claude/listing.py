@@ -59,10 +59,12 @@ def _make_rows(judged: Sequence[JudgedHook]) -> Iterator[str]:
             yield file
         when = f"{hook.event} {hook.matcher}".strip()
         arguments = "".join(f" {word!r}" for word in hook.arguments or ())
-        yield f"  {hook.line:>4}  {when}: {hook.command}{arguments}"
+        yield f"  {hook.line or '':>4}  {when}: {hook.command}{arguments}"
         state: str = each.state
-        if each.refuses:
+        if each.state == "changed" and each.refuses:
             state = f"{state}, calls are denied until you decide"
+        elif each.refuses:
+            state = f"{state}, calls are denied until it can be read"
         yield f"        {state}{f' ({each.reason})' if each.reason else ''}"
 
 

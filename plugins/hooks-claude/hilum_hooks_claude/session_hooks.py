@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from hilum_hooks_claude.approvals import JudgedHook
     from hilum_hooks_claude.dispatch import Finished
-    from hilum_hooks_claude.hook import Hook
+    from hilum_hooks_claude.hook import BrokenGuard, Hook
     from hilum_hooks_claude.settings_files import SettingsFile
 
 # Hooks have time limits of their own; these are never reached before them.
@@ -76,6 +76,7 @@ class SessionHooks:
         self._root = Path(session.workspace.root)
         self._files: list[SettingsFile] = []
         self.judged: list[JudgedHook] = []
+        self._broken: list[BrokenGuard] = []
         self.decided: trio.Event = trio.Event()
         self._context: list[str] = []
         self._greeted: set[str] = set()
@@ -113,6 +114,13 @@ class SessionHooks:
         self.judged = lazy.approvals.judge_hooks(
             self._root, self._files, enabled=self._settings.enabled
         )
+        user_files = [file for file in self._files if file.source == "user"]
+        is_off = any(file.disables_hooks for file in user_files) or not self._settings.enabled
+        self._broken = []
+        # A project must not make calls of this user need approval by a mistake.
+        if not is_off and self._settings.failing_guard == "deny":
+            for file in user_files:
+                self._broken += file.broken_guards
 
     def find_executed_files(self) -> list[str]:
         """Return the files that the hooks which run execute; commands must not change them."""
@@ -181,7 +189,7 @@ class SessionHooks:
         self, agent: Agent, call: ToolCall, tool: Tool
     ) -> Awaitable[Verdict | None] | None:
         """Let hooks judge a call."""
-        if not self._is_active("PreToolUse"):
+        if not self._is_active("PreToolUse") and not self._broken:
             return None
         run = agent.conversation.run
         if run is None or call.id not in run.calls:
@@ -191,7 +199,7 @@ class SessionHooks:
 
     async def _judge_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         hooks = await self._check_files(self._select("PreToolUse"))
-        return await self._calls.judge(agent, call, tool, hooks)
+        return await self._calls.judge(agent, call, tool, hooks, self._broken)
 
     @hookimpl
     @hook_deadline(_DEADLINE)
@@ -374,8 +382,44 @@ class SessionHooks:
         parts = [f"{count} {what}" for what, count in counts.items() if count]
         if parts:
             lines.append(f"Hooks of Claude Code: {', '.join(parts)}. See `hilum hooks`.")
+        if self._settings.enabled:
+            lines += self._describe_idle_guards()
         if lines:
             self._session.note("hooks_claude.report", say="\n".join(lines), mistakes=mistakes[:50])
+
+    def _describe_idle_guards(self) -> Iterator[str]:
+        """Yield a sentence about each kind of guard that does not run."""
+        lost = [each.hook for each in self.judged if each.state == "cannot be read"]
+        if lost:
+            names = _name_tools(hook.matcher for hook in lost)
+            yield (
+                f"Your approved guard for {names} cannot be read, so the calls that it guards are"
+                f" denied until you correct {lost[0].file}."
+            )
+        for file in self._files:
+            matchers = [guard.matcher for guard in file.broken_guards]
+            known = [matcher for matcher in matchers if matcher is not None]
+            if not matchers or (lost and file.source != "user"):
+                continue
+            names = _name_tools(known)
+            what = f"The guard for {names}" if known else "A guard"
+            say = f"{what} in {file.shown} does not run. Correct the file."
+            if file.source == "user" and self._broken and None in matchers:
+                say += " Until then, every call that changes something needs approval."
+            elif file.source == "user" and self._broken:
+                say += " Until then, the calls that it may guard need approval."
+            yield say
+        unsupported = [
+            each.hook
+            for each in self.judged
+            if each.state == "not supported" and each.hook.event == "PreToolUse"
+        ]
+        for hook in unsupported[:MAX_MISTAKES_SHOWN]:
+            yield (
+                f"The guard for {_name_tools([hook.matcher])} ({hook.place}) does not run:"
+                f" {hook.unsupported}. Write it as a command, or add a rule with `hilum permissions"
+                " deny`."
+            )
 
     def _count(self, state: str) -> int:
         return sum(each.state == state for each in self.judged)
@@ -441,3 +485,11 @@ class SessionHooks:
                 )
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._transcripts.close)
+
+
+def _name_tools(matchers: Iterable[str]) -> str:
+    """Return the tools that guards are for, as a sentence names them."""
+    names = dict.fromkeys(matcher.strip() for matcher in matchers)
+    if not names or "" in names or "*" in names:
+        return "all calls"
+    return " and ".join(names)

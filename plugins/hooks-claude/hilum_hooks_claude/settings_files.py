@@ -6,6 +6,7 @@ other hooks: it is reported with its file and line.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -18,7 +19,15 @@ import attrs
 from hilum import home_folder
 from hilum_guard import find_git_top
 
-from hilum_hooks_claude.hook import EVENTS, TOOL_EVENTS, Hook, Mistake, Source
+from hilum_hooks_claude.hook import (
+    EVENTS,
+    PRE_TOOL_USE,
+    TOOL_EVENTS,
+    BrokenGuard,
+    Hook,
+    Mistake,
+    Source,
+)
 from hilum_hooks_claude.paths import LOCAL_SETTINGS, SETTINGS
 
 MAX_FILE_BYTES = 1_000_000
@@ -29,6 +38,9 @@ MAX_TEXT = 10_000
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+_MATCHER = re.compile(rf'"matcher"\s*:\s*({_STRING})')
+# The types of hooks that Claude Code has and hilum does not run.
+_OTHER_TYPES = ("agent", "http", "mcp_tool", "prompt")
 _BRACKET = re.compile(rf"{_STRING}|[\[{{\n]")
 _OTHER_EVENTS = frozenset(
     "PermissionRequest PermissionDenied PostToolBatch SubagentStart UserPromptExpansion Setup"
@@ -49,6 +61,8 @@ class SettingsFile:
         mistakes: What could not be read.
         disables_hooks: Whether the file switches hooks off (``disableAllHooks``).
         has_table: Whether the file has the key ``hooks`` with a value.
+        broken_guards: The hooks before calls that a mistake keeps from running.
+        is_unreadable: Whether nothing in the file can be read.
     """
 
     path: Path
@@ -58,6 +72,8 @@ class SettingsFile:
     mistakes: tuple[Mistake, ...] = ()
     disables_hooks: bool = False
     has_table: bool = False
+    broken_guards: tuple[BrokenGuard, ...] = ()
+    is_unreadable: bool = False
 
 
 def list_paths(root: Path) -> list[tuple[Path, str, Source]]:
@@ -89,10 +105,8 @@ def read_files(root: Path) -> list[SettingsFile]:
             continue
         # A repository must not make hilum read files outside it through a link.
         if source != "user" and not _is_inside(path, root):
-            mistake = Mistake(
-                shown, "It is a link that leads out of the project, so it is not read."
-            )
-            found.append(SettingsFile(path, shown, source, mistakes=(mistake,)))
+            problem = "It is a link that leads out of the project, so it is not read."
+            found.append(_make_unreadable(path, shown, source, Mistake(shown, problem)))
         else:
             found.append(read_file(path, shown, source))
     return found
@@ -114,10 +128,45 @@ def read_file(path: Path, shown: str, source: Source) -> SettingsFile:
     """
     try:
         text = _read_text(path)
-    except (OSError, ValueError) as error:
-        mistake = Mistake(shown, f"The file cannot be read: {error}.")
-        return SettingsFile(path, shown, source, mistakes=(mistake,))
-    return parse_settings(text, path, shown, source)
+    except OSError as error:
+        problem = f"The file cannot be read: {error.strerror or error}."
+    except UnicodeError:
+        problem = "The file cannot be read: it is neither UTF-8 nor UTF-16."
+    except ValueError as error:
+        problem = f"The file cannot be read: {error}."
+    else:
+        return parse_settings(text, path, shown, source)
+    return _make_unreadable(path, shown, source, Mistake(shown, problem))
+
+
+def _make_unreadable(
+    path: Path, shown: str, source: Source, mistake: Mistake, text: str | None = None
+) -> SettingsFile:
+    """Return a settings file of which nothing can be read, with the guards that it may contain.
+
+    Args:
+        path: The file.
+        shown: The file as it is shown to the user.
+        source: Whose file it is.
+        mistake: Why it cannot be read.
+        text: Its text, if there is any.
+    """
+    file = SettingsFile(path, shown, source, mistakes=(mistake,), is_unreadable=True)
+    if text is not None and PRE_TOOL_USE not in text:
+        return file
+    # A word that looks like a matcher may belong to another event. Then a call needs approval that
+    # no guard would have judged, which is the safe mistake.
+    matchers: dict[str | None, None] = {}
+    for found in _MATCHER.finditer(text or ""):
+        try:
+            matchers[json.loads(found[1])] = None
+        except json.JSONDecodeError:
+            continue
+    matchers[None] = None
+    guards = [
+        BrokenGuard(shown, mistake.place, source, matcher, mistake.problem) for matcher in matchers
+    ]
+    return attrs.evolve(file, broken_guards=tuple(guards[-MAX_HOOKS:]))
 
 
 def _read_text(path: Path) -> str:
@@ -156,12 +205,14 @@ def parse_settings(text: str, path: Path, shown: str, source: Source) -> Setting
     try:
         data = json.loads(stripped)
     except json.JSONDecodeError as error:
-        place = f"{shown}:{error.lineno}"
-        return attrs.evolve(file, mistakes=(Mistake(place, f"It is not JSON: {error.msg}."),))
+        mistake = Mistake(f"{shown}:{error.lineno}", f"It is not JSON: {error.msg}.")
+        return _make_unreadable(path, shown, source, mistake, text)
     except RecursionError:
-        return attrs.evolve(file, mistakes=(Mistake(shown, "It is nested too deeply."),))
+        mistake = Mistake(shown, "It is nested too deeply.")
+        return _make_unreadable(path, shown, source, mistake, text)
     if not isinstance(data, dict):
-        return attrs.evolve(file, mistakes=(Mistake(f"{shown}:1", "It is not an object."),))
+        mistake = Mistake(f"{shown}:1", "It is not an object.")
+        return _make_unreadable(path, shown, source, mistake, text)
     reader = _HooksReader(_find_lines(stripped, data), shown, source)
     reader.read(data)
     return attrs.evolve(
@@ -170,6 +221,7 @@ def parse_settings(text: str, path: Path, shown: str, source: Source) -> Setting
         mistakes=tuple(reader.mistakes),
         disables_hooks=data.get("disableAllHooks") is True,
         has_table=bool(data.get("hooks")),
+        broken_guards=tuple(reader.broken_guards),
     )
 
 
@@ -225,6 +277,7 @@ class _HooksReader:
         self._line = 1
         self.hooks: list[Hook] = []
         self.mistakes: list[Mistake] = []
+        self.broken_guards: list[BrokenGuard] = []
 
     def read(self, data: Mapping[str, object]) -> None:
         """Read all hooks of the file."""
@@ -233,12 +286,15 @@ class _HooksReader:
             return
         self._enter(table)
         if not isinstance(table, dict):
-            self._report("`hooks` is not an object with a list for each event.")
+            problem = "`hooks` is not an object with a list for each event."
+            self._report(problem)
+            if PRE_TOOL_USE in json.dumps(table):
+                self._add_broken_guard(None, problem)
             return
         for event, groups in table.items():
             self._enter(groups)
             if not isinstance(groups, list):
-                self._report(f"`{event}` is not a list.")
+                self._report_hook(event, None, f"`{event}` is not a list.")
                 continue
             unknown = _explain_unsupported(event, "")
             if not groups and unknown:
@@ -249,15 +305,17 @@ class _HooksReader:
     def _read_group(self, event: str, group: object) -> None:
         self._enter(group)
         if not isinstance(group, dict):
-            self._report(f"An entry of `{event}` is not an object with `hooks`.")
+            problem = f"An entry of `{event}` is not an object with `hooks`."
+            self._report_hook(event, None, problem)
             return
         matcher = group.get("matcher", "")
         if not isinstance(matcher, str) or len(matcher) > MAX_TEXT:
-            self._report(f"The `matcher` of an entry of `{event}` is not a short text.")
+            problem = f"The `matcher` of an entry of `{event}` is not a short text."
+            self._report_hook(event, None, problem)
             return
         entries = group.get("hooks")
         if not isinstance(entries, list):
-            self._report(f"An entry of `{event}` has no list `hooks`.")
+            self._report_hook(event, matcher, f"An entry of `{event}` has no list `hooks`.")
             return
         for entry in entries:
             self._read_entry(event, matcher, entry)
@@ -265,17 +323,22 @@ class _HooksReader:
     def _read_entry(self, event: str, matcher: str, entry: object) -> None:
         self._enter(entry)
         if not isinstance(entry, dict):
-            self._report(f"A hook of `{event}` is not an object with `command`.")
+            problem = f"A hook of `{event}` is not an object with `command`."
+            self._report_hook(event, matcher, problem)
             return
         if len(self.hooks) >= MAX_HOOKS:
-            self._report(f"Hooks after the first {MAX_HOOKS} are left out.")
+            problem = f"Hooks after the first {MAX_HOOKS} are left out."
+            self._report_hook(event, matcher, problem)
             return
         try:
             hook = self._make_hook(event, matcher, entry)
         except ValueError as error:
-            self._report(f"A hook of `{event}` {error}.")
+            self._report_hook(event, matcher, f"A hook of `{event}` {error}.")
             return
         self.hooks.append(hook)
+        if event not in EVENTS and _means_guard(event):
+            problem = f"Claude Code has no event {event!r}; {PRE_TOOL_USE} is probably meant."
+            self._add_broken_guard(matcher, problem)
 
     def _make_hook(self, event: str, matcher: str, entry: Mapping[str, Any]) -> Hook:
         """Return the hook of an entry.
@@ -285,6 +348,8 @@ class _HooksReader:
         """
         hook = Hook(self._shown, self._line, self._source, event, matcher)
         kind = entry.get("type", "command")
+        if kind != "command" and kind not in _OTHER_TYPES:
+            raise ValueError(f"has the type {kind!r}, which Claude Code does not have")
         if kind != "command":
             label = str(entry.get("prompt") or entry.get("url") or entry.get("tool") or kind)
             why = f"hilum runs commands only, not hooks of the type {kind!r}"
@@ -316,6 +381,31 @@ class _HooksReader:
 
     def _report(self, problem: str) -> None:
         self.mistakes.append(Mistake(f"{self._shown}:{self._line}", problem))
+
+    def _report_hook(self, event: str, matcher: str | None, problem: str) -> None:
+        """Report a mistake in a hook, and remember the hook if it would judge calls.
+
+        Args:
+            event: Its event.
+            matcher: The tools whose calls it would judge; ``None`` if that cannot be read.
+            problem: A sentence.
+        """
+        self._report(problem)
+        if _means_guard(event):
+            self._add_broken_guard(matcher, problem)
+
+    def _add_broken_guard(self, matcher: str | None, problem: str) -> None:
+        if len(self.broken_guards) < MAX_HOOKS:
+            place = f"{self._shown}:{self._line}"
+            guard = BrokenGuard(self._shown, place, self._source, matcher, problem)
+            self.broken_guards.append(guard)
+
+
+def _means_guard(event: str) -> bool:
+    """Return whether an event is the one before calls, perhaps with a slip in its name."""
+    if event in EVENTS or event in _OTHER_EVENTS:
+        return event == PRE_TOOL_USE
+    return bool(difflib.get_close_matches(event.casefold(), [PRE_TOOL_USE.casefold()], cutoff=0.85))
 
 
 def _read_arguments(value: object) -> tuple[str, ...] | None:

@@ -1,7 +1,9 @@
 """Describes hilum's tool calls in the names and inputs of Claude Code's tools, and back.
 
 One call may have several views: hooks are written for the tools that Claude Code has, and a hook
-about edits must not overlook a tool that changes files under another name.
+about edits must not overlook a tool that changes files under another name. Tools that Claude Code does
+not have are therefore also described by what they do: a tool that writes files as ``Edit`` or ``Write``,
+one that shows their text as ``Read``.
 """
 
 from __future__ import annotations
@@ -10,9 +12,14 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import msgspec
+from hilum import ToolError
+
+if TYPE_CHECKING:
+    from hilum import Tool
 
 Values = Mapping[str, Any]
 Restore = Callable[[Values], dict[str, Any]]
@@ -39,20 +46,75 @@ Choice = Sequence[View]
 Part = Sequence[Choice]
 
 
-def describe_call(tool: str, arguments: Values, root: Path, *, plugin: str = "") -> list[Part]:
+def describe_call(
+    name: str, arguments: Values, root: Path, *, tool: Tool | None = None
+) -> list[Part]:
     """Return what a call is in the terms of Claude Code.
 
     Args:
-        tool: The name of hilum's tool.
+        name: The name of hilum's tool.
         arguments: Its checked arguments.
         root: The workspace, to which relative paths belong.
-        plugin: The plugin that the tool belongs to.
+        tool: The tool, if it is known.
     """
-    describe = _DESCRIBERS.get(tool)
+    describe = _DESCRIBERS.get(name)
     if describe is not None:
-        return describe(arguments, root)
-    name = f"mcp__{tool}" if plugin == "mcp" else tool
-    return [[[View(name, dict(arguments), lambda changed: dict(changed))]]]
+        parts = describe(arguments, root)
+    elif tool is not None and tool.plugin == "mcp":
+        # What the tool of a server does is known only to the server.
+        return _own(f"mcp__{name}", arguments)
+    else:
+        parts = _own(name, arguments)
+        if tool is not None:
+            parts += _describe_kind(tool, arguments, root)
+    return [_add_notebook(part) for part in parts]
+
+
+def _own(name: str, arguments: Values) -> list[Part]:
+    """Return a call under its own name, with its own input."""
+    return _single(name, dict(arguments), lambda changed: dict(changed))
+
+
+def _describe_kind(tool: Tool, arguments: Values, root: Path) -> list[Part]:
+    """Return a call of a tool that Claude Code does not have as what it does to files."""
+    try:
+        complete = tool.check(msgspec.json.encode(arguments).decode())
+    except ToolError:
+        return []  # the call does not run
+    written = tool.paths_written(complete)
+    is_writing = tool.risk == "write" or bool(tool.writes)
+    if is_writing and not written:
+        written = [str(root)]
+    parts = [_edit(path, root) for path in written]
+    if tool.risk != "execute":
+        parts += [_read(path, root) for path in tool.paths_read(complete)]
+    return parts
+
+
+def _edit(path: object, root: Path, old: str = "", new: str = "") -> Part:
+    """Return the change of a file, as the first of the tools for it that a hook matches."""
+    place = _absolute(path, root)
+    edit = {"file_path": place, "old_string": old, "new_string": new}
+    edits = [{"old_string": old, "new_string": new}]
+    several = {"file_path": place, "edits": edits}
+    write = {"file_path": place, "content": new}
+    return [[View("Edit", edit)], [View("Write", write)], [View("MultiEdit", several)]]
+
+
+def _read(path: object, root: Path) -> Part:
+    return [[View("Read", {"file_path": _absolute(path, root)})]]
+
+
+def _add_notebook(part: Part) -> Part:
+    """Return a part with the tools that Claude Code has for notebooks, if it is about one."""
+    if not part or not part[0]:
+        return part
+    view = part[0][0]
+    path = str(view.values.get("file_path", ""))
+    name = _NOTEBOOK_TOOLS.get(view.name)
+    if name is None or not path.endswith(".ipynb"):
+        return part
+    return [*part, [View(name, {"notebook_path": path, "new_source": ""})]]
 
 
 def _absolute(path: object, root: Path) -> str:
@@ -173,6 +235,32 @@ def _describe_listing(arguments: Values, root: Path) -> list[Part]:
     return [[[View("LS", values, restore)], [View("Glob", {"pattern": "*", **values})]]]
 
 
+def _describe_rename(arguments: Values, root: Path) -> list[Part]:
+    parts = _own("rename_symbol", arguments)
+    # The gate of the language servers adds the files, and then the hooks judge the call again.
+    files = arguments.get("files")
+    old = str(arguments.get("name", ""))
+    new = str(arguments.get("new_name", ""))
+    for path in files if isinstance(files, list) else []:
+        parts.append(_edit(path, root, old, new))
+    return parts
+
+
+def _describe_lookup(name: str) -> Callable[[Values, Path], list[Part]]:
+    """Return the describer of a tool that finds places in the project and shows their lines."""
+
+    def describe(arguments: Values, root: Path) -> list[Part]:
+        parts = _own(name, arguments)
+        path = arguments.get("path")
+        if path:
+            parts.append(_read(path, root))
+        wanted = arguments.get("name") or arguments.get("query") or ""
+        parts += _single("Grep", {"pattern": wanted, "path": _absolute(path or ".", root)})
+        return parts
+
+    return describe
+
+
 def _describe_fetch(arguments: Values, root: Path) -> list[Part]:
     values, restore = _rename(arguments, {"url": "url"}, root)
     return _single("WebFetch", {**values, "prompt": ""}, restore)
@@ -232,6 +320,13 @@ def _describe_guest_files(name: str) -> Callable[[Values, Path], list[Part]]:
     return describe
 
 
+# Hooks that guard only the tools for notebooks also judge changes of notebooks by other tools.
+_NOTEBOOK_TOOLS = {
+    "Edit": "NotebookEdit",
+    "MultiEdit": "NotebookEdit",
+    "Write": "NotebookEdit",
+    "Read": "NotebookRead",
+}
 _DESCRIBERS: dict[str, Callable[[Values, Path], list[Part]]] = {
     "run_terminal_cmd": _describe_command,
     "write_service": _describe_typed_text,
@@ -243,6 +338,11 @@ _DESCRIBERS: dict[str, Callable[[Values, Path], list[Part]]] = {
     "search_files": _describe_search,
     "glob_search": _describe_glob,
     "list_directory": _describe_listing,
+    "semantic_search": _describe_lookup("semantic_search"),
+    "find_definition": _describe_lookup("find_definition"),
+    "find_references": _describe_lookup("find_references"),
+    "list_symbols": _describe_lookup("list_symbols"),
+    "rename_symbol": _describe_rename,
     "web_fetch": _describe_fetch,
     "web_search": _describe_web_search,
     "task": _describe_task,

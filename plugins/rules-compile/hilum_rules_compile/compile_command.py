@@ -17,8 +17,9 @@ from hilum.command import Parser, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.hooks import running_plugin
 from hilum_rules.binding import needs_decision
+from hilum_rules.counting import count
 from hilum_rules.rule import Rule
-from hilum_rules.rule_list import count, print_lines
+from hilum_rules.rule_list import INDENT, print_lines, wrap
 from hilum_rules.rule_store import read_store
 from hilum_rules.signed_rules import hash_rule
 
@@ -44,7 +45,9 @@ EPILOG = """\
   hilum rules compile --all               accept all checks without a warning, and
                                           show them
   hilum rules compile --json              only propose, for programs
-  hilum rules compile --accept 1.4 2.7    sign proposals that were shown before
+  hilum rules compile --accept 1.4 2.7    sign proposals that were shown before;
+                                          those with a warning also need
+                                          --despite-warnings
   hilum rules compile --refuse 1.5        leave a sentence as advice, or withdraw
                                           its signed check
 
@@ -101,6 +104,11 @@ def _make_parser() -> Parser:
         "--all",
         action="store_true",
         help="accept all proposed checks that have no warning (at a terminal)",
+    )
+    add(
+        "--despite-warnings",
+        action="store_true",
+        help="with --accept: also sign checks that have a warning",
     )
     add("--fresh", action="store_true", help="ask the model again about known proposals")
     add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
@@ -282,14 +290,34 @@ def _decide(store: RuleStore, items: Sequence[Item], options: argparse.Namespace
                 hint="hilum rules compile --json lists the proposals.",
             )
         decisions.append(_accept(item, proposal, store.paths.workspace))
+    warned = [each.item for each in decisions if each.enforce and each.item.verified.warning]
+    if warned and not options.despite_warnings:
+        raise _refuse_warned(warned)
     stored = sign(store, decisions)
     if options.json:
         say_json({"signed": [_item_data(each.item) for each in stored]})
     else:
-        print_lines(
-            f"{each.item.number}  {each if each in stored else CLOSED}" for each in decisions
-        )
+        for each in decisions:
+            print_lines([f"{each.item.number}  {each if each in stored else CLOSED}"])
+            if each.enforce and each.item.verified.warning:
+                print_lines(wrap(f"Note: {each.item.verified.warning}", INDENT, INDENT))
     return 0
+
+
+def _refuse_warned(items: Sequence[Item]) -> UsageError:
+    """Return the error that shows the warnings of proposals, because they were not confirmed.
+
+    Who signs by number may never have read the warning, and such a check can stop all agents.
+    """
+    warnings = "\n".join(
+        f"{item.number}  {'; '.join(item.verified.proposal.enforce)}: {item.verified.warning}"
+        for item in items
+    )
+    return UsageError(
+        f"Nothing was signed, because these checks have a warning.\n{warnings}",
+        code=E_BAD_ARGS,
+        hint="To sign them all the same, add --despite-warnings.",
+    )
 
 
 def _refuse(item: Item) -> Decision:

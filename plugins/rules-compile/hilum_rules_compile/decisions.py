@@ -12,6 +12,7 @@ from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, LockFile
 from hilum_rules.rule import Problem, Rule, RulesFile
+from hilum_rules.signed_here import remember
 from hilum_rules.signed_rules import Locks, hash_rule
 
 from hilum_rules_compile.lock_writing import find_stale, make_entry, replace_entries, write_lock
@@ -116,7 +117,7 @@ def sign(store: RuleStore, decisions: Sequence[Decision]) -> list[Decision]:
         if of_lock:
             stored += _sign_in(store, top, of_lock)
     forget_proposals(store.paths.top, {hash_rule(each.item.rule) for each in decisions})
-    store.refresh(force=True)
+    store.load()
     return stored
 
 
@@ -129,7 +130,7 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_folder(path.parent):
             # Another process may have signed something since the rules were loaded.
-            store.refresh(force=True)
+            store.load()
             still_open = find_open(store)
             locks = Locks.read(store.paths)
             lock = locks.of(origin)
@@ -145,6 +146,7 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
                     entries[make_entry(rule, name, each.enforce, each.advice)] = each
             if entries:
                 write_lock(replace_entries(lock, entries, stale), top)
+                remember(top, entries)
     except OSError as error:
         raise StoreError(
             f"{store.paths.display(path)} cannot be written: {error.strerror or error}.",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum.command import ask_line, say
 from hilum_checks import Check
-from hilum_rules.rule_list import INDENT, count, print_lines, wrap
+from hilum_rules.counting import count
+from hilum_rules.rule_list import INDENT, print_lines, wrap
 from hilum_rules.signed_rules import hash_rule
 
 from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_open, sign

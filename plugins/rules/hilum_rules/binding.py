@@ -104,6 +104,4 @@ def is_conspicuous(rule: Rule) -> bool:
 def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:
     """Yield the sentences about which ``hilum rules compile`` asks."""
     for file in files:
-        for rule in file.rules:
-            if needs_decision(rule):
-                yield rule
+        yield from filter(needs_decision, file.rules)

@@ -179,9 +179,8 @@ class _Splitter:
 
     def read_table_head(self, number: int, line: str) -> bool:
         following = _unquote(self.lines[number]) if number < len(self.lines) else ""
-        if "|" not in line or "|" not in following:
-            return False
-        if not _DIVIDER.match(following) or _ITEM.match(line):
+        is_table = "|" in line and "|" in following and _DIVIDER.match(following)
+        if not is_table or _ITEM.match(line):
             return False
         self.end_list()
         self.head = _cells(line)
@@ -295,11 +294,7 @@ def _indent(line: str) -> int:
 def _dedent(lines: Sequence[str]) -> str:
     """Return fenced code without the indentation of its fence."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    dedented = []
-    for line in lines:
-        is_indented = not line[:indent].strip()
-        dedented.append(line[indent:] if is_indented else line.lstrip())
-    return "\n".join(dedented)
+    return re.sub(rf"(?m)^[^\S\n]{{0,{indent}}}", "", "\n".join(lines))
 
 
 def _cells(line: str) -> list[str]:

@@ -15,12 +15,12 @@ from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum_checks.enforce_lines import SESSION_KINDS
 
 from hilum_rules.binding import find_undecided
+from hilum_rules.counting import count
 from hilum_rules.project_data import find_proposed
 from hilum_rules.rule import Rule, RulesFile
 from hilum_rules.rule_list import (
     STATES,
     RuleList,
-    count,
     describe_file,
     format_problems,
     format_rule,
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     if options.action == "show":
         _run_show(options, rules)
     elif options.json:
-        say_json(_list_data(rules))
+        say_json(_list_data(rules) | _rules_data(rules))
     else:
         print_lines(rules.format())
     return 0
@@ -182,9 +182,7 @@ def _run_check(options: argparse.Namespace) -> int:
     snapshot = Snapshot(files=(file,), problems=file.problems, numbers={file.path: 1})
     rules = RuleList(snapshot)
     if options.json:
-        data = _list_data(rules)
-        del data["source_hash"], data["files"]
-        say_json({"file": _file_data(1, file), **data})
+        say_json({"file": _file_data(1, file), **_rules_data(rules)})
     else:
         lines = wrap(
             f"{file.path}: {count(len(file.rules), 'rule')} ({describe_file(file)})", "", "  "
@@ -200,19 +198,23 @@ def _run_check(options: argparse.Namespace) -> int:
 
 def _list_data(rules: RuleList) -> dict[str, Any]:
     snapshot = rules.snapshot
-    numbers = snapshot.numbers
     return {
         "source_hash": snapshot.bundle.source_hash,
         "files": [
-            _file_data(numbers.get(file.path, 0), file) | _counts(rules, file)
+            _file_data(snapshot.numbers.get(file.path, 0), file) | _counts(rules, file)
             for file in snapshot.files
         ],
+    }
+
+
+def _rules_data(rules: RuleList) -> dict[str, Any]:
+    return {
         "rules": [
             _rule_data(number, file, rule, rules.state_of(rule))
-            for number, file, rule in snapshot.numbered()
+            for number, file, rule in rules.snapshot.numbered()
             if not rules.shown or rules.state_of(rule) in rules.shown
         ],
-        "problems": [msgspec.structs.asdict(problem) for problem in snapshot.problems],
+        "problems": [msgspec.structs.asdict(problem) for problem in rules.snapshot.problems],
     }
 
 

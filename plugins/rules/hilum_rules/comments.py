@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
@@ -39,8 +39,8 @@ class FenceTracker:
         return True
 
 
-def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions at which code spans begin and end.
+def blank_code_spans(line: str) -> str:
+    """Return a line with its code spans replaced by spaces, so that positions stay valid.
 
     A code span ends at the next sequence of the same number of backticks.
     """
@@ -50,23 +50,13 @@ def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     ends = defaultdict[int, list[int]](list)
     for begin, end in reversed(runs):
         ends[end - begin].append(end)
-    last = 0
+    blanked = ""
     for begin, end in runs:
         following = ends[end - begin]
         following.pop()
-        if begin >= last and following:
-            last = following[-1]
-            yield begin, last
-
-
-def blank_code_spans(line: str) -> str:
-    """Return a line with its code spans replaced by spaces."""
-    blanked = ""
-    at = 0
-    for begin, end in find_code_spans(line):
-        blanked += line[at:begin] + " " * (end - begin)
-        at = end
-    return blanked + line[at:]
+        if begin >= len(blanked) and following:
+            blanked += line[len(blanked) : begin] + " " * (following[-1] - begin)
+    return blanked + line[len(blanked) :]
 
 
 class Comment(NamedTuple):
@@ -125,7 +115,6 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
     Returns:
         The rest of the line, and the text of an unfinished comment that begins after it, if any.
     """
-    # Code spans are replaced by spaces, so that positions stay valid in the original line.
     plain = blank_code_spans(line)
     rest = ""
     at = 0

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 from hilum import Workspace, environment, home_folder
+from hilum_checks import WORKSPACE
 
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Problem
+from hilum_rules.source import follow_links
 
 MAX_FILES = 500
 """Maximum number of files to read in one rules folder."""
@@ -58,19 +60,22 @@ _CONFIG_PLACES = (
     _Place("rules", (".md",), "claude-rules", is_tree=True),
     _Place("", ("rules.toml",), "table"),
 )
+# Claude Code reads the same folder in a project and in the user's home folder.
+_CLAUDE_FOLDER = (
+    _Place(".claude", _CLAUDE, "claude"),
+    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+)
 # Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
     _Place(".config/opencode", _AGENTS, "agents"),
-    _Place(".claude", _CLAUDE, "claude"),
-    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    *_CLAUDE_FOLDER,
     _Place(".gemini", _GEMINI, "gemini"),
     _Place(".cursor/rules", (".mdc",), "mdc", is_tree=True),
 )
 # Locations in a project folder.
 _PROJECT_PLACES = (
     _Place("", _CLAUDE, "claude"),
-    _Place(".claude", _CLAUDE, "claude"),
-    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    *_CLAUDE_FOLDER,
     _Place("", _GEMINI, "gemini"),
     _Place("", (".cursorrules",), "cursorrules"),
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
@@ -131,7 +136,7 @@ class FoundFile(NamedTuple):
     dialect: str
     fence: Workspace
     origin: str = "project"
-    folder: PurePosixPath = PurePosixPath(".")
+    folder: PurePosixPath = WORKSPACE
     name: str = ""
     base: Path = Path()
 
@@ -168,8 +173,8 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
 
 def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
     """Find the folders in which to search for a workspace's rules. Blocks."""
-    real = Path(os.path.realpath(workspace))
-    home = Path(os.path.realpath(home_folder()))
+    real = follow_links(workspace)
+    home = follow_links(home_folder())
     return WorkspacePaths(real, _find_repository(real, home), config, home)
 
 
@@ -285,14 +290,15 @@ class RulesFinder:
         if not os.path.isdir(os.path.join(base, place.folder)):
             return
         root = base / place.folder
-        real = Path(os.path.realpath(root))
+        real = follow_links(root)
         # A repository must not make hilum read the user's files through a link.
         if origin == "project" and not real.is_relative_to(self._paths.top):
             self._skip(root, "it is a link that points outside the project")
             return
         count = 0
         for path in self._walk(root, 0):
-            if path.relative_to(root).parts[0] in place.skipped:
+            inner = path.relative_to(root)
+            if inner.parts[0] in place.skipped:
                 continue
             if not path.name.endswith(place.names):
                 if path.suffix in (".md", ".mdc", ".txt") and os.path.isfile(path):
@@ -307,8 +313,7 @@ class RulesFinder:
                 )
                 return
             found = self.describe(path, place.dialect, origin, base)
-            name = _rule_name(path.relative_to(root), place.names[0])
-            yield found._replace(name=name)
+            yield found._replace(name=_rule_name(inner, place.names[0]))
 
     def _walk(self, folder: Path, depth: int) -> Iterator[Path]:
         """Yield the paths below a folder that are no folders. Skip links to folders."""
@@ -347,7 +352,7 @@ class RulesFinder:
         # The user's own files may be links to any location, such as a folder of dotfiles.
         if origin != "project":
             return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
-        folder = PurePosixPath(".")
+        folder = WORKSPACE
         if governs.is_relative_to(workspace):
             folder = PurePosixPath(governs.relative_to(workspace).as_posix())
         return FoundFile(path, shown, dialect, self._project, origin, folder, base=governs)

@@ -10,6 +10,7 @@ from hilum import config_folder
 from hilum.foreign_files import ForeignFile
 from hilum.settings import load
 
+from hilum_rules.counting import count, is_or_are
 from hilum_rules.rule import Mode, RulesFile
 from hilum_rules.rule_store import open_store
 from hilum_rules.settings import RulesSettings
@@ -52,8 +53,8 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
         if problem.fatal and problem.path not in {file.path for file in snapshot.files}:
             path = folder / os.path.expanduser(problem.path)
             is_user = problem.path.startswith("~")
-            message = f"{problem.path}: {problem.message}"
-            yield ForeignFile(path, _find_agent(path, ""), "rules", is_user, problems=(message,))
+            problems = (str(problem),)
+            yield ForeignFile(path, _find_agent(path, ""), "rules", is_user, problems=problems)
     path = folder / _NAMED_ONLY
     if os.path.lexists(path) and _NAMED_ONLY not in settings.files:
         reason = f'it is not read; to read it, set rules.files = ["{_NAMED_ONLY}"]'
@@ -70,8 +71,11 @@ def _describe(file: RulesFile) -> ForeignFile:
     works = []
     if file.rules:
         enforced = sum(rule.is_enforced for rule in file.rules)
-        rules = "1 rule is" if len(file.rules) == 1 else f"{len(file.rules)} rules are"
-        works.append(f"{rules} read {_WHEN[file.mode]}, {enforced} enforced")
+        number = len(file.rules)
+        works.append(
+            f"{count(number, 'rule')} {is_or_are(number)} read {_WHEN[file.mode]},"
+            f" {enforced} enforced"
+        )
     return ForeignFile(
         file.real,
         _find_agent(file.real, file.dialect),

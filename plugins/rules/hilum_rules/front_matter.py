@@ -49,20 +49,20 @@ class FrontMatter(NamedTuple):
     """When the rules in a file are active, and the problems in its front matter.
 
     Attributes:
+        body: The text below the front matter.
+        problems: Problems, each as a line number and a sentence.
+        line: The line on which the body begins, from 1.
         mode: When the rules are active.
         globs: Globs of the files that activate the rules.
         description: The subject of the rules.
-        body: The text below the front matter.
-        line: The line on which the body begins, from 1.
-        problems: Problems, each as a line number and a sentence.
     """
 
-    mode: Mode
-    globs: tuple[str, ...]
-    description: str
     body: str
-    line: int
     problems: Problems
+    line: int = 1
+    mode: Mode = Mode.ALWAYS
+    globs: tuple[str, ...] = ()
+    description: str = ""
 
 
 def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
@@ -80,7 +80,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
     if not document.present:
         mode, message = _ABSENT.get(dialect, (Mode.ALWAYS, ""))
         problems += [(1, message)] if message else []
-        return FrontMatter(mode, (), "", document.body, document.line, problems)
+        return FrontMatter(document.body, problems, document.line, mode)
     names = _FIELDS.get(dialect, ())
     mode, patterns = _find_mode(document, dialect, names)
     for name in names:
@@ -100,7 +100,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
     if hidden:
         line = document.lines.get("description", 1)
         problems.append((line, "Hidden characters in the description; shown as <U+…>."))
-    return FrontMatter(mode, patterns, description, document.body, document.line, problems)
+    return FrontMatter(document.body, problems, document.line, mode, patterns, description)
 
 
 _NO_APPLY_TO = (

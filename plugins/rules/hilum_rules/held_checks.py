@@ -85,8 +85,7 @@ class HeldChecks:
             if rule.check is not None
             for part in rule.check.parts
         }
-        lasting = {part: rule for part, rule in present.items() if not rule.is_passing}
-        self._known |= lasting
+        self._known |= {part: rule for part, rule in present.items() if not rule.is_passing}
         self.is_full = len(self._known) > MAX_HELD
         # The first checks stay in force: those added later may be an agent's.
         self._known = dict(islice(self._known.items(), MAX_HELD))
@@ -180,11 +179,9 @@ def _read_part(held: HeldCheck) -> CheckPart:
     if kind != "ReadFirst":
         return held.effect, msgspec.convert(fields, CONSTRAINTS[kind])
     # msgspec cannot tell which of two classes is meant.
-    before = fields["before"]
+    before_kind: type[Commands | Paths] = Commands if "branches" in fields["before"] else Paths
     needed = msgspec.convert(fields["needed"], Paths)
-    if "branches" in before:
-        return held.effect, ReadFirst(needed, msgspec.convert(before, Commands))
-    return held.effect, ReadFirst(needed, msgspec.convert(before, Paths))
+    return held.effect, ReadFirst(needed, msgspec.convert(fields["before"], before_kind))
 
 
 def _make_rule(held: HeldCheck, part: CheckPart) -> Rule:

@@ -9,7 +9,10 @@ the character that it styles.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
+
+from hilum_rules.counting import count
 
 # Code points, as ranges of a character class, so that this file itself contains no hidden
 # characters.
@@ -18,6 +21,8 @@ _ALWAYS = (
     r"\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff\ud800-\udfff"
 )
+MAX_REPORTED = 20
+"""Maximum number of lines with hidden characters to report individually."""
 _VARIATION = r"\ufe00-\ufe0f"
 _JOINERS = r"\u200c\u200d"
 
@@ -50,10 +55,31 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
             continue
         # Hidden characters are shown, not removed, so that the model and the user see an attempt to
         # hide text.
-        lines[number - 1], count = _hidden_pattern().subn(_name_code_point, line)
-        if count:
-            found.append((number, count))
+        lines[number - 1], hidden = _hidden_pattern().subn(_name_code_point, line)
+        if hidden:
+            found.append((number, hidden))
     return "\n".join(lines), found
+
+
+def report_hidden(hidden: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Return problems about hidden characters, each as a line number and a sentence.
+
+    Args:
+        hidden: The number of each line with hidden characters, and their count.
+    """
+    problems = [
+        (
+            line,
+            f"{count(number, 'hidden character')}, which are invisible to you but not to a model;"
+            " shown as <U+…>.",
+        )
+        for line, number in hidden[:MAX_REPORTED]
+    ]
+    more = hidden[MAX_REPORTED:]
+    if more:
+        message = f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}."
+        problems.append((more[0][0], message))
+    return problems
 
 
 def _name_code_point(found: re.Match[str]) -> str:

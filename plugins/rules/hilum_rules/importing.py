@@ -18,7 +18,7 @@ from hilum_rules.discovery import FoundFile, WorkspacePaths
 from hilum_rules.parsed_file import ParsedFile
 from hilum_rules.parsing import Draft, find_imports
 from hilum_rules.rule import Mode, Problem, problems_in
-from hilum_rules.source import Source
+from hilum_rules.source import Source, follow_links
 
 MAX_DEPTH = 5
 MAX_IMPORTS = 200
@@ -162,11 +162,11 @@ class ImportResolver:
         """Return the file that a name imports, and the folder that must contain it."""
         self._count_name()
         path = self._join(name, chain[-1].real)
-        real = Path(os.path.realpath(path))
+        real = follow_links(path)
         suffix = Path(name).suffix.lower()
         # The resolved path is checked, because a link could lead out of the project.
         fence = self._find_fence(real, found)
-        problem = self._explain_missing(path, real, fence)
+        problem = _explain_missing(path, real, fence)
         if fence is None or problem:
             # A word after `@` may also be the name of a user or a decorator.
             is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
@@ -175,17 +175,6 @@ class ImportResolver:
             raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
         self._check_chain(real, chain)
         return real, fence
-
-    def _explain_missing(self, path: Path, real: Path, fence: Workspace | None) -> str:
-        """Return why there is no file to import; empty if there is one."""
-        if fence is None:
-            return (
-                "is not imported: it is outside the project. The setting rules.import_from"
-                " can allow its folder."
-            )
-        if os.path.isdir(real):
-            return "is not imported: it is a folder."
-        return "" if os.path.lexists(path) else "is not imported: there is no such file."
 
     def _check_chain(self, real: Path, chain: list[_Step]) -> None:
         # Links are followed, because two names for one file could form an endless chain.
@@ -219,13 +208,24 @@ class ImportResolver:
         folders = [self._paths.top, *self._allowed]
         if found.origin == "user":
             # `~/.claude/CLAUDE.md` may import from `~/.claude`.
-            folders.append(self._paths.config)
-            folders += [self._paths.home / name for name in _HOMES]
+            folders += [self._paths.config, *(self._paths.home / name for name in _HOMES)]
         for folder in folders:
-            resolved = Path(os.path.realpath(folder))
+            resolved = follow_links(folder)
             if real.is_relative_to(resolved):
                 return Workspace(resolved)
         return None
+
+
+def _explain_missing(path: Path, real: Path, fence: Workspace | None) -> str:
+    """Return why there is no file to import; empty if there is one."""
+    if fence is None:
+        return (
+            "is not imported: it is outside the project. The setting rules.import_from"
+            " can allow its folder."
+        )
+    if os.path.isdir(real):
+        return "is not imported: it is a folder."
+    return "" if os.path.lexists(path) else "is not imported: there is no such file."
 
 
 def _remove_imports(content: str, imported: Collection[str]) -> str:

@@ -40,7 +40,7 @@ from hilum_rules.source import (
 )
 
 if TYPE_CHECKING:
-    from hilum_checks import Compiled
+    from hilum_checks import Check, Compiled
 
 MAX_LEAD_WORDS = 6
 """Maximum number of words in a line before a list that determines the type of its rules."""
@@ -81,7 +81,8 @@ class Loader:
         """Parse a file, or return why it cannot be read."""
         stamp = read_stamp(path)
         self.stamps[path] = stamp
-        known = self._parsed.get((path, dialect))
+        key = path, dialect
+        known = self._parsed.get(key)
         if known and known.source.stamp == stamp and not known.may_have_changed:
             return known
         try:
@@ -90,16 +91,16 @@ class Loader:
             self._check_secret(source.real)
         except UnreadableError as error:
             # It is read again each time: the permissions of its folder may have changed.
-            self._parsed.pop((path, dialect), None)
+            self._parsed.pop(key, None)
             return str(error)
         # An editor may write the same contents again; in this case, the file need not be parsed
         # again.
-        if known is not None and known.source.is_same(source):
+        if known and known.source.is_same(source):
             parsed = known.read_again(source)
         else:
             parsed = parse_source(source, dialect)
         self.stamps[path] = source.stamp
-        self._parsed[path, dialect] = parsed
+        self._parsed[key] = parsed
         return parsed
 
     def _check_secret(self, real: Path) -> None:
@@ -157,35 +158,38 @@ class Loader:
 
     def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
         """Load files in order. Duplicate texts are loaded only once."""
-        resolver = ImportResolver(self.paths, self.allowed, self.parse)
+        resolver = self._make_resolver()
         return [self._load_file(file, resolver) for file in found]
 
     def load_texts(self, texts: Iterable[str]) -> list[RulesFile]:
         """Load texts from settings."""
         files = []
+        # They import nothing.
+        resolver = self._make_resolver()
+        fence = Workspace(self.paths.workspace)
         for number, text in enumerate(texts, 1):
             shown = f"settings: rules.text {number}"
-            fence = Workspace(self.paths.workspace)
             found = FoundFile(Path(), shown, "settings", fence, "settings")
             data = text.encode()
             parsed = parse_source(Source(Path(), data, len(data), _NO_STAMP), "settings")
-            resolver = ImportResolver(self.paths, self.allowed, self.parse)
             file = self._make_file(found, parsed, resolver)
             files.append(replace(file, dialect="agents", real=None, sources=()))
         return files
 
+    def _make_resolver(self) -> ImportResolver:
+        return ImportResolver(self.paths, self.allowed, self.parse)
+
     def _load_file(self, found: FoundFile, resolver: ImportResolver) -> RulesFile:
         parsed = self.parse(found.path, found.dialect, found.fence)
-        empty = _empty_file(found)
         if isinstance(parsed, str):
             problem = Problem(found.shown, 0, f"Not read: {parsed}", fatal=True)
-            return replace(empty, problems=(problem,))
+            return replace(_empty_file(found), problems=(problem,))
         twin = resolver.begin(parsed, found)
-        if twin:
-            message = f"It has the same text as {twin}, which was read before."
-            problem = Problem(found.shown, 0, message)
-            return replace(empty, problems=(problem,), source_hash=parsed.source.digest)
-        return self._make_file(found, parsed, resolver)
+        if not twin:
+            return self._make_file(found, parsed, resolver)
+        message = f"It has the same text as {twin}, which was read before."
+        problem = Problem(found.shown, 0, message)
+        return replace(_empty_file(found), problems=(problem,), source_hash=parsed.source.digest)
 
     def _make_file(
         self, found: FoundFile, parsed: ParsedFile, resolver: ImportResolver
@@ -194,8 +198,8 @@ class Loader:
         # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{source.real} {source.digest}" for source in resolver.sources]
         source_hash = digest_text("\n".join([found.shown, parsed.source.digest, *hashes]))
-        rules, rule_problems = self._make_rules(found, drafts)
-        problems = problems_in(found.shown, parsed.problems) + rule_problems
+        problems = problems_in(found.shown, parsed.problems)
+        rules = self._make_rules(found, drafts, problems)
         if not (rules or problems or resolver.problems or resolver.skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
         return replace(
@@ -210,10 +214,10 @@ class Loader:
         )
 
     def _make_rules(
-        self, found: FoundFile, drafts: list[Draft]
-    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+        self, found: FoundFile, drafts: list[Draft], problems: list[Problem]
+    ) -> tuple[Rule, ...]:
+        """Return the rules of drafts; add the mistakes in their ``enforce:`` lines."""
         rules: list[Rule] = []
-        problems: list[Problem] = []
         seen = Counter[str]()
         title = _find_title(found, drafts)
         for draft in drafts:
@@ -229,7 +233,7 @@ class Loader:
                     is_partial=compiled.is_partial,
                 )
             )
-        return tuple(withdraw_limited(rules)), problems
+        return tuple(withdraw_limited(rules))
 
     def _compile(self, rule: Rule, title: str) -> tuple[Compiled, Problems]:
         """Return the check of a rule, and the mistakes in its ``enforce:`` lines."""
@@ -265,24 +269,23 @@ def _compile_sentence(rule: Rule, title: str) -> Compiled:
     orders = [each for each in headings if is_step and name_order(each)]
     heading = "" if rule.lead else (orders or headings)[-1]
     inner = headings[1:] if headings[0] == title else headings
-    limiting = [each for each in (*inner, *_short_cells(rule)) if is_limiting(each)]
-    limit = limiting[-1] if limiting else ""
-    compiled = [
+    limit = next(filter(is_limiting, reversed((*inner, *_short_cells(rule)))), "")
+    all_compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(
             rule.sentence, heading, rule.content, is_item=rule.depth >= 0
         )
     ]
-    enforced = [each for each in compiled if each.check is not None]
-    if not enforced:
-        return compiled[0]
+    compiled = next((each for each in all_compiled if each.check is not None), all_compiled[0])
+    if compiled.check is None:
+        return compiled
     # A rule below "When deploying" would otherwise be enforced at all times. "Before committing"
     # is a part of the check.
-    is_order = compiled[0].check is None and limit == heading and name_order(heading)
+    is_order = compiled is not all_compiled[0] and limit == heading and name_order(heading)
     if limit and not is_order and not _repeats_order(rule, limit):
         shown = escape_name(limit)[:60]
         return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
-    return _narrow(enforced[0], headings)
+    return _narrow(compiled, compiled.check, headings)
 
 
 def _repeats_order(rule: Rule, limit: str) -> bool:
@@ -291,19 +294,16 @@ def _repeats_order(rule: Rule, limit: str) -> bool:
     return bool(order) and name_order(rule.lead.strip(" *_:：")).lower() == order.lower()
 
 
-def _narrow(compiled: Compiled, headings: list[str]) -> Compiled:
+def _narrow(compiled: Compiled, check: Check, headings: list[str]) -> Compiled:
     """Return a check for the files that the headings name: "Tests", "Python"."""
     from hilum_checks.label_scopes import narrow_check
 
-    if compiled.check is None:
-        return compiled
-    check = narrow_check(compiled.check, headings)
-    if check is None:
+    narrowed = narrow_check(check, headings)
+    if narrowed is None:
         why = "advice: the headings above it may limit it to some files"
         return attrs.evolve(compiled, check=None, why=why)
-    return attrs.evolve(
-        compiled, check=check, why=compiled.why.replace(compiled.check.summary, check.summary)
-    )
+    why = compiled.why.replace(check.summary, narrowed.summary)
+    return attrs.evolve(compiled, check=narrowed, why=why)
 
 
 def _make_rule(draft: Draft, found: FoundFile, seen: Counter[str]) -> Rule:
@@ -351,15 +351,17 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
         return tuple(problems)
     message = f"And {len(rest):,} more problems, the last on line {rest[-1].line}."
     is_fatal = any(problem.fatal for problem in rest)
-    first = rest[0]
-    summary = Problem(first.path, first.line, message, is_fatal)
+    summary = replace(rest[0], message=message, fatal=is_fatal)
     return (*problems[:MAX_PROBLEMS], summary)
 
 
 def _hard_leads(lead: str) -> list[str]:
     """Return the short lines, such as ``You must never:``, that make the rules in a list hard."""
-    lines = [line for line in lead.split("\n") if 0 < len(line.split()) <= MAX_LEAD_WORDS]
-    return [line for line in lines if find_type(line) is RuleType.HARD_CONSTRAINT]
+    return [
+        line
+        for line in lead.split("\n")
+        if len(line.split()) <= MAX_LEAD_WORDS and find_type(line) is RuleType.HARD_CONSTRAINT
+    ]
 
 
 def load_rules(path: str | Path) -> RulesFile:

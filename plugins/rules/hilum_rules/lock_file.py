@@ -23,6 +23,12 @@ from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 MAX_BYTES = 2_000_000
 TABLE = "[[rule]]"
 """The header of each entry."""
+# How the problems begin that show that a lock is not as it was signed.
+EDITED = "This entry was edited by hand"
+LOST = "The check that you signed for"
+CONFLICT = "A merge conflict"
+BROKEN = "An entry cannot be read"
+UNREADABLE_CHECK = "A signed check cannot be read"
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
 _CLOSED = (
     "Until it can, every change needs approval. Restore the file, for example with Git, or delete it"
@@ -138,7 +144,7 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
     mistakes: Problems = []
     for index, line in enumerate(lines):
         if _CONFLICT.match(line):
-            mistakes.append((index + 1, "A merge conflict: the entries of both sides hold."))
+            mistakes.append((index + 1, f"{CONFLICT}: the entries of both sides hold."))
             lines[index] = ""
     entries: list[Entry] = []
     broken: list[tuple[int, tuple[str, ...]]] = []
@@ -149,12 +155,12 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         except ValueError as error:
             checks = table.find_checks()
             if checks:
-                message = f"An entry cannot be read, and what it names is denied until it is correct: {error}."
+                message = f"{BROKEN}, and what it names is denied until it is correct: {error}."
                 broken.append((table.line, checks))
             elif table.has_key("advice"):
-                message = f"An entry cannot be read: {error}."
+                message = f"{BROKEN}: {error}."
             else:
-                message = f"An entry cannot be read: {error}. {_CLOSED}"
+                message = f"{BROKEN}: {error}. {_CLOSED}"
                 is_unreadable = True
             mistakes.append((table.line, message))
     return LockFile(path, shown, tuple(entries), tuple(broken), mistakes, is_unreadable)

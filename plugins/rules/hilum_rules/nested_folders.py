@@ -42,24 +42,12 @@ def find_nested_folders(root: Path) -> Iterator[str]:
     folders = [str(root)]
     # The list grows during the search.
     for folder in islice(folders, MAX_SEARCHED):
-        names, inner = _list_folder(folder)
-        folders += inner
-        if folder != str(root) and not NESTED_NAMES.isdisjoint(names):
-            yield os.path.relpath(folder, root)
-
-
-def _list_folder(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names in a folder, and the paths of the folders to search in it."""
-    names = []
-    inner = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                names.append(entry.name)
-                is_skipped = entry.name.startswith(".") or entry.name in _GENERATED
-                if not is_skipped and entry.is_dir(follow_symlinks=False):
-                    inner.append(entry.path)
-    except OSError:
         # A folder that cannot be listed has no rules that an agent could use.
-        pass
-    return names, inner
+        _, inner, files = next(os.walk(folder), ("", [], []))
+        if folder != str(root) and not NESTED_NAMES.isdisjoint((*inner, *files)):
+            yield os.path.relpath(folder, root)
+        for name in sorted(inner):
+            path = os.path.join(folder, name)
+            is_skipped = name.startswith(".") or name in _GENERATED
+            if not is_skipped and not os.path.islink(path):
+                folders.append(path)

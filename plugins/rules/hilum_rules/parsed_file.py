@@ -8,7 +8,7 @@ import attrs
 
 from hilum_rules.front_matter import FrontMatter, read_front_matter
 from hilum_rules.parsing import Draft, parse_drafts
-from hilum_rules.rule import Mode, Problems
+from hilum_rules.rule import Problems
 from hilum_rules.source import Source, digest_text
 
 TABLE = "table"
@@ -65,7 +65,7 @@ def parse_source(source: Source, dialect: str) -> ParsedFile:
         from hilum_rules.rules_toml import parse_rules_toml
 
         text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-        front_matter = FrontMatter(Mode.ALWAYS, (), "", text, 1, [])
+        front_matter = FrontMatter(text, [])
         drafts, problems = parse_rules_toml(text)
     else:
         front_matter = read_front_matter(data, dialect)

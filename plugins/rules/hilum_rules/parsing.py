@@ -12,7 +12,7 @@ import attrs
 
 from hilum_rules.blocks import Block, split_blocks
 from hilum_rules.comments import Comment, FenceTracker, blank_code_spans, remove_comments
-from hilum_rules.hidden_characters import reveal
+from hilum_rules.hidden_characters import report_hidden, reveal
 from hilum_rules.rule import Enforce, Problems
 
 MAX_TITLE_WORDS = 6
@@ -24,11 +24,9 @@ MIN_RULE_WORDS = 3
 """Minimum number of words for a heading with nothing under it to count as a rule."""
 MAX_NESTING = 30
 """Maximum nesting depth of headings and tags. Deeper tags are ignored."""
-MAX_PROBLEMS = 20
-"""Maximum number of problems of one kind to report individually."""
 
 _ENFORCE = re.compile(
-    r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`?[ \t]*$", re.IGNORECASE
+    r"^[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`?[ \t]*$", re.IGNORECASE
 )
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 _COLONS = (":", "：")
@@ -73,7 +71,7 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
     # Blank lines take the place of the front matter, so that line numbers are those of the file.
     text, hidden = reveal("\n" * (first - 1) + text)
     lines, comments = remove_comments(text.split("\n"))
-    problems = _report_hidden(hidden)
+    problems = report_hidden(hidden)
     # Comments were removed before this step, so that their lines are not read twice.
     checks = _take_enforce_lines(lines, comments)
     problems += _report_comments(comments)
@@ -84,22 +82,6 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
     builder.end_headings(0)
     drafts = _attach(builder.drafts, builder.sections, checks)
     return drafts, problems + builder.problems
-
-
-def _report_hidden(hidden: Sequence[tuple[int, int]]) -> Problems:
-    problems = [
-        (
-            line,
-            f"{count} hidden character{'s' * (count > 1)}, which are invisible to you but not to a"
-            " model; shown as <U+…>.",
-        )
-        for line, count in hidden[:MAX_PROBLEMS]
-    ]
-    more = hidden[MAX_PROBLEMS:]
-    if more:
-        message = f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}."
-        problems.append((more[0][0], message))
-    return problems
 
 
 def _report_comments(comments: Sequence[Comment]) -> Problems:
@@ -138,8 +120,7 @@ def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[E
     for comment in comments:
         if _is_enforce(comment):
             for number, line in enumerate(comment.text.split("\n"), comment.line):
-                match = _ENFORCE.match(line)
-                text = (match[1] if match else line).strip()
+                text = _ENFORCE.sub(r"\1", line, count=1).strip()
                 if text:
                     found.append(Enforce(number, text))
     return sorted(found, key=lambda check: check.line)
@@ -158,8 +139,8 @@ def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> 
             above = drafts[following - 1]
             drafts[following - 1] = attrs.evolve(above, enforce=(*above.enforce, check))
             continue
-        inner = [each for each in drafts[following : following + 1] if each.line <= bounds[section]]
-        titles = inner[0].titles if inner else ()
+        below = drafts[following : following + 1]
+        titles = next((each.titles for each in below if each.line <= bounds[section]), ())
         own = Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,))
         drafts.insert(following, own)
     return drafts
@@ -285,9 +266,7 @@ class _DraftBuilder:
     def add_draft(self, block: Block) -> None:
         self.open_headings = []
         self.is_lead_new = False
-        lead = ""
-        if block.kind != "text":
-            lead = "\n".join(text for _, text in self.leads)
+        lead = "\n".join(text for _, text in self.leads)
         depth = {"item": block.level, "row": 0}.get(block.kind, -1)
         titles = tuple(text for _, text in self.titles)
         is_row = block.kind == "row"

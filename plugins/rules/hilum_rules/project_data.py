@@ -15,6 +15,9 @@ FOLDER = "rules"
 PROPOSALS = "proposals.json"
 """A model's proposals for sentences about which the user has not decided."""
 
+SIGNED = "signed.json"
+"""The checks that this user has signed."""
+
 
 def data_file(top: Path, name: str) -> Path:
     """Return the path of a file about a project.
@@ -45,6 +48,11 @@ def read_data(path: Path) -> bytes:
         return b""
 
 
+def has_signed(*tops: Path) -> bool:
+    """Return whether this user has signed a check in one of some folders. Blocks."""
+    return any(os.path.lexists(data_file(top, SIGNED)) for top in tops)
+
+
 class _Checks(msgspec.Struct):
     """The proposed checks."""
 
@@ -71,7 +79,7 @@ def find_proposed(top: Path) -> dict[str, tuple[str, ...]]:
     try:
         data = read_data(data_file(top, PROPOSALS))
         proposals = msgspec.json.decode(data or b"{}", type=dict[str, _Proposal])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except msgspec.DecodeError:
         return {}
     return {
         name: each.proposal.enforce

@@ -28,7 +28,6 @@ REMINDER = (
     "Check your work and your next step against the numbered rules; fix what breaks a rule before"
     " you continue."
 )
-_OWNERS = {"user": "the user's own", "settings": "the user's own", "project": "the project's"}
 
 
 def build_layers(snapshot: Snapshot, limit: int) -> list[Layer]:
@@ -109,7 +108,7 @@ def _format_section(section: str, title: str) -> str:
 
 
 def _describe_file(file: RulesFile) -> str:
-    described = _OWNERS[file.origin]
+    described = "the project's" if file.origin == "project" else "the user's own"
     if file.folder.parts:
         described += f", for everything in {escape_name(str(file.folder))}/"
     if file.mode is Mode.AUTO:

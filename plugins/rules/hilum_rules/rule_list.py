@@ -13,6 +13,7 @@ import attrs
 from hilum.command import say
 
 from hilum_rules.binding import is_conspicuous, is_description
+from hilum_rules.counting import count, is_or_are
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ MAX_UNFOLDED = 25
 """Maximum number of rules in a file whose advice is listed without being requested."""
 INDENT = " " * 7
 STATES = ("enforced", "proposed", "advice")
+"""The states of rules; a long list leaves out the last one."""
 DESCRIPTION = "description"
 _OWNERS = {"user": "yours", "settings": "from your settings", "project": "the project's"}
 _MODES = {
@@ -86,7 +88,7 @@ class RuleList:
         if undecided:
             verb = "sounds" if undecided == 1 else "sound"
             yield from wrap(
-                f"{count(undecided, 'sentence')} that {verb} binding {_is(undecided)} not enforced:"
+                f"{count(undecided, 'sentence')} that {verb} binding {is_or_are(undecided)} not enforced:"
                 " run hilum rules compile"
             )
         if any(file.folder.parts for file in files):
@@ -94,18 +96,19 @@ class RuleList:
         yield ""
         for file in files:
             number = self.snapshot.numbers[file.path]
-            head = f"{number}. {file.path} ({describe_file(file)})"
-            yield from wrap(f"{head}: {_describe_counts(self.count(file.rules))}", "", "   ")
+            described = _describe_counts(self.count(file.rules))
+            yield from wrap(
+                f"{number}. {file.path} ({describe_file(file)}): {described}", "", "   "
+            )
 
     def _format_file(self, file: RulesFile) -> Iterator[str]:
         number = self.snapshot.numbers[file.path]
         hidden: Counter[str] = Counter()
         lines: list[str] = []
-        is_long = len(file.rules) > MAX_UNFOLDED
+        shown = self.shown or (STATES[:-1] if len(file.rules) > MAX_UNFOLDED else STATES)
         for index, rule in enumerate(file.rules, 1):
             state = self.state_of(rule)
-            is_shown = state in self.shown if self.shown else not (is_long and state == "advice")
-            if is_shown and state != DESCRIPTION:
+            if state in shown:
                 lines += format_rule(f"{number}.{index}", rule, state)
             else:
                 hidden[state] += 1
@@ -126,10 +129,6 @@ def _format_hidden(hidden: Counter[str]) -> Iterator[str]:
         yield f"  … {hidden['advice']} more that are advice: hilum rules --advice"
     if hidden[DESCRIPTION]:
         yield f"  … {hidden[DESCRIPTION]} rows of tables or trees, which are not rules"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def show_rule(
@@ -174,8 +173,7 @@ def format_rule(number: str, rule: Rule, state: str) -> Iterator[str]:
         rule: The rule.
         state: Its state.
     """
-    head = f"  {number}  {rule.path}:{rule.line}  {state}"
-    yield from wrap(head, "", INDENT)
+    yield from wrap(f"  {number}  {rule.path}:{rule.line}  {state}", "", INDENT)
     yield from wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
     reason = rule.why
     for known in STATES:
@@ -202,11 +200,6 @@ def describe_file(file: RulesFile) -> str:
     globs = ", ".join(file.globs[:5])
     mode = _MODES[file.mode].format(globs=globs, name=file.name)
     return ", ".join(filter(None, (_OWNERS[file.origin], scope, mode)))
-
-
-def count(number: int, what: str) -> str:
-    """Return a number of things: ``1 rule``, ``2 rules``."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def print_lines(lines: Iterable[str]) -> None:

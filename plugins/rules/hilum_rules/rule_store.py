@@ -6,9 +6,9 @@ import glob
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -27,9 +27,10 @@ from hilum_rules.discovery import (
     guess_dialect,
 )
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
+from hilum_rules.project_data import has_signed
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
-from hilum_rules.source import Stamp, digest_text, read_stamp
+from hilum_rules.source import Stamp, digest_text, follow_links, read_stamp
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -93,8 +94,8 @@ class RuleStore:
         self.settings = settings
         self.kind = kind
         self.snapshot = Snapshot()
-        # The rules that keep files out of the prompt, with the origins of their files.
-        self._exclusions: list[tuple[str, Rule]] | None = None
+        # The rules that may keep files out of the prompt, by the origins of these files.
+        self._exclusions: dict[str, list[Rule]] | None = None
         # Nested folders, and whether they contain rules.
         self._nested: dict[Path, bool] = {}
         self._in_play: set[str] = set()
@@ -111,13 +112,14 @@ class RuleStore:
 
         return Loader(self.paths, self.settings.file_limit, self.settings.import_from)
 
-    def refresh(self, *, force: bool = False) -> bool:
+    def refresh(self) -> bool:
         """Reload files that changed on disk; return whether the active rules changed."""
-        if not force and not self._has_changed():
-            return False
-        before = self.snapshot.bundle.source_hash
-        self._load()
-        return self.snapshot.bundle.source_hash != before
+        return self._has_changed() and self.load()
+
+    def reload(self) -> bool:
+        """Load all files as at the start; return whether the active rules changed."""
+        self._exclusions = None
+        return self.load()
 
     def is_surely_unchanged(self) -> bool:
         """Return whether a look at a few files shows that nothing has changed.
@@ -126,9 +128,9 @@ class RuleStore:
         files, if one of them must be read, or if the file system was slow before, the result is
         ``False``, and ``refresh`` must look in a thread.
         """
-        began = time.monotonic()
-        if began < self._slow_until or len(self._stamps) > MAX_QUICK_STAMPS:
+        if not self._may_look(len(self._stamps)):
             return False
+        began = time.monotonic()
         is_unchanged = all(map(self._is_unchanged, self._stamps))
         if self.snapshot.files and self.loader.list_uncertain():
             is_unchanged = False
@@ -136,6 +138,10 @@ class RuleStore:
         if ended - began > MAX_QUICK_SECONDS:
             self._slow_until = ended + SLOW_SECONDS
         return is_unchanged
+
+    def _may_look(self, count: int) -> bool:
+        """Return whether a look at a number of files may happen in the event loop."""
+        return count <= MAX_QUICK_STAMPS and time.monotonic() >= self._slow_until
 
     def _has_changed(self) -> bool:
         """Return whether the names in a folder, or a file's contents, have changed."""
@@ -151,20 +157,20 @@ class RuleStore:
             return True
         # Each edit changes its folder, and most folders neither have rules nor get some.
         is_without_rules = self._nested.get(path) is False
-        if now is None or before is None or not is_without_rules or may_have_rules(path):
+        if not is_without_rules or may_have_rules(path):
             return False
         self._stamps[path] = now
         return True
 
-    def _load(self) -> None:
+    def load(self) -> bool:
+        """Load all files, whether or not they changed; return whether the active rules changed."""
         finder = RulesFinder(self.paths)
         found = [file for file in self._find(finder) if not self._is_skipped(file)]
         # The stamps are taken before the files are read, so that the next check detects changes
         # made in the meantime.
-        self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
-        self._stamps |= {path: read_stamp(path) for path in self.paths.locks}
-        files, problems = self._load_files(found)
-        problems = finder.problems + problems
+        self._stamps = {path: read_stamp(path) for path in (*finder.watched, *self.paths.locks)}
+        problems = finder.problems
+        files = self._load_files(found, problems)
         numbers = self.snapshot.numbers
         for file in files:
             problems += file.problems
@@ -175,24 +181,24 @@ class RuleStore:
             files=tuple(files), problems=tuple(dict.fromkeys(problems)), numbers=numbers
         )
         self._in_play |= self._find_used(snapshot.files, self._touched)
-        # The snapshot is replaced in one step, because another thread may use it to judge a call.
-        self.snapshot = self._with_bundle(snapshot)
+        return self._activate(snapshot)
 
-    def _load_files(self, found: list[FoundFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Return the files with their signed checks, and the problems in none of the files."""
+    def _load_files(self, found: list[FoundFile], problems: list[Problem]) -> list[RulesFile]:
+        """Return the files with their signed checks; add the problems in none of the files."""
         has_locks = any(os.path.lexists(path) for path in self.paths.locks)
         # Without any rules, the loader and its modules are not imported.
         if not (found or self.settings.text or self.snapshot.files or has_locks):
-            return [], []
+            return []
         files = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
-        problems: list[Problem] = []
-        if has_locks:
+        if has_locks or has_signed(self.paths.top, self.paths.config):
+            from hilum_rules.signed_here import find_lost
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            files, problems = sign_rules(files, Locks.read(self.paths))
-        files, excluded = self._exclude(files)
-        return files, problems + excluded
+            locks = Locks.read(self.paths)
+            files, in_locks = sign_rules(files, locks)
+            problems += [*in_locks, *find_lost(files, locks)]
+        return self._exclude(files, problems)
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)
@@ -214,13 +220,13 @@ class RuleStore:
             full = os.path.join(workspace, os.path.expanduser(pattern))
             # Use an iterator, so that ``**`` in a large folder stops at the limit.
             matches = glob.iglob(full, recursive=True, include_hidden=True)
-            listed = [Path(path) for path in sorted(islice(matches, MAX_LISTED))]
+            listed = sorted(islice(matches, MAX_LISTED))
             if not listed:
                 finder.add_problem(
                     pattern, "the setting rules.files names it, but there is no such file"
                 )
             finder.watched.append(Path(full).parent)
-            for path in listed:
+            for path in map(Path, listed):
                 found = finder.describe(path, guess_dialect(path), "user", workspace)
                 yield found._replace(name=path.stem)
 
@@ -230,35 +236,28 @@ class RuleStore:
         shown = re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
         return _make_spec(tuple(self.settings.skip)).match_file(shown)
 
-    def reload(self) -> bool:
-        """Load all files again as at the start; return whether the active rules changed."""
-        self._exclusions = None
-        return self.refresh(force=True)
-
-    def _exclude(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Exclude files from the prompts of this kind of session; return problems about them.
+    def _exclude(self, files: list[RulesFile], problems: list[Problem]) -> list[RulesFile]:
+        """Exclude files from the prompts of this kind of session; add problems about them.
 
         Only the user's own rules can exclude the user's files. Checks in excluded files hold.
         """
         if self._exclusions is None:
             # A file that an agent writes later must not decide what is loaded, nor must the
             # deletion of one.
-            self._exclusions = [
-                (file.origin, rule) for file in files for rule in file.rules if rule.is_enforced
-            ]
-        rules = self._exclusions
-        if not rules:
-            return files, []
+            self._exclusions = {
+                "settings": [],
+                # A repository must not be able to switch off the user's rules.
+                "user": _list_enforced(file for file in files if file.origin != "project"),
+                "project": _list_enforced(files),
+            }
+        if not self._exclusions["project"]:
+            return files
         import hilum_checks
 
-        all_rules = [rule for _, rule in rules]
-        # A repository must not be able to switch off the user's rules.
-        user_rules = [rule for origin, rule in rules if origin != "project"]
-        rules_against = {"settings": [], "user": user_rules, "project": all_rules}
         loaded = []
-        problems = []
         for file in files:
-            reason = hilum_checks.check_context(rules_against[file.origin], file.path, self.kind)
+            rules = self._exclusions[file.origin]
+            reason = hilum_checks.check_context(rules, file.path, self.kind)
             if reason:
                 file = _hide_sentences(file)
                 message = (
@@ -267,7 +266,7 @@ class RuleStore:
                 problems.append(Problem(file.path, 0, f"{message}: {reason}", fatal=True))
             if file.rules or not reason:
                 loaded.append(file)
-        return loaded, problems
+        return loaded
 
     def enforced_sources(self) -> Iterator[Path]:
         """Yield the resolved files of enforced rules and of signed checks.
@@ -277,14 +276,12 @@ class RuleStore:
         for file in self.snapshot.active:
             if not any(rule.is_enforced for rule in file.rules):
                 continue
-            for path in file.sources:
-                yield Path(os.path.realpath(path))
+            yield from map(follow_links, file.sources)
             if file.real is not None and file.dialect == "agents":
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
-        for path in filter(os.path.lexists, self.paths.locks):
-            yield Path(os.path.realpath(path))
+        yield from map(follow_links, filter(os.path.lexists, self.paths.locks))
 
     # --- what is in play --------------------------------------------------------------------------
 
@@ -297,24 +294,17 @@ class RuleStore:
         paths = list(paths)
         new = [path for path in paths if path not in self._touched]
         self._remember(new)
-        before = self.snapshot.bundle.source_hash
         if self._add_folders(paths):
-            self._load()
-        else:
-            self._put_into_play(self._find_used(self.snapshot.files, new))
-        return self.snapshot.bundle.source_hash != before
+            return self.load()
+        return self._put_into_play(self._find_used(self.snapshot.files, new))
 
-    def touch_known(self, paths: Iterable[str]) -> bool:
+    def touch_known(self, paths: Sequence[str]) -> bool:
         """Record files whose use cannot change the active rules, in the event loop.
 
         Returns:
             Whether this was possible; otherwise, ``touch`` must be called in a thread.
         """
-        paths = list(paths)
-        is_slow = time.monotonic() < self._slow_until
-        if is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting(self.snapshot.files):
-            return False
-        if any(next(self._new_folders(path), None) is not None for path in paths):
+        if not self._are_known(paths):
             return False
         self._remember(paths)
         return True
@@ -324,17 +314,20 @@ class RuleStore:
 
         The look takes microseconds, so that it may happen in the event loop.
         """
-        is_plain = _PLAIN_COMMAND.fullmatch(command) and not _SEARCHES.search(command)
-        if not is_plain or time.monotonic() < self._slow_until:
+        if not _PLAIN_COMMAND.fullmatch(command) or _SEARCHES.search(command):
             return False
         # To use a folder, a command names it, and the examined folders above it perhaps earlier.
         names = set(_NAME.findall(command))
         workspace = self.paths.workspace
         folders = [Path(), *(folder.relative_to(workspace) for folder in self._nested)]
-        if len(names) * len(folders) > MAX_QUICK_STAMPS or self._list_waiting(self.snapshot.files):
+        return self._are_known(os.path.join(folder, name) for folder in folders for name in names)
+
+    def _are_known(self, paths: Iterable[str]) -> bool:
+        """Return whether a look at a few paths shows that their use changes no active rules."""
+        looked_at = list(islice(paths, MAX_QUICK_STAMPS + 1))
+        if not self._may_look(len(looked_at)) or self._list_waiting(self.snapshot.files):
             return False
-        paths = (os.path.join(folder, name) for folder in folders for name in names)
-        return not any(next(self._new_folders(path), None) for path in paths)
+        return not any(chain.from_iterable(map(self._new_folders, looked_at)))
 
     def touch_below(self, folder: str) -> None:
         """Record that a command may change any file below a folder, once in a session."""
@@ -359,7 +352,7 @@ class RuleStore:
                     has_rules = True
                 self._stamps |= {watched: read_stamp(watched) for watched in finder.watched}
         without_rules = [folder for folder, found in self._nested.items() if not found]
-        for folder in without_rules[: max(len(without_rules) - MAX_FOLDERS, 0)]:
+        for folder in without_rules[:-MAX_FOLDERS]:
             del self._nested[folder]
             del self._stamps[folder]
         return has_rules
@@ -382,11 +375,12 @@ class RuleStore:
             if any(path == file.path or self._matches(file, path) for path in paths)
         }
 
-    def _put_into_play(self, paths: set[str]) -> None:
-        """Activate files."""
-        if paths:
-            self._in_play |= paths
-            self.snapshot = self._with_bundle(self.snapshot)
+    def _put_into_play(self, paths: set[str]) -> bool:
+        """Activate files; return whether there are any."""
+        if not paths:
+            return False
+        self._in_play |= paths
+        return self._activate(self.snapshot)
 
     def _list_waiting(self, files: Iterable[RulesFile]) -> list[RulesFile]:
         """Return the files that become active when they are used."""
@@ -400,9 +394,7 @@ class RuleStore:
         words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
         names = {word.rstrip(".,:;!?)") for word in words}
         waiting = self._list_waiting(self.snapshot.files)
-        named = {file.path for file in waiting if names & _names(file)}
-        self._put_into_play(named)
-        return bool(named)
+        return self._put_into_play({file.path for file in waiting if names & _names(file)})
 
     def _matches(self, file: RulesFile, path: str) -> bool:
         full = self.paths.workspace / path
@@ -413,13 +405,20 @@ class RuleStore:
         spec = _make_spec(tuple(gitignore_patterns(file.globs)))
         return spec.match_file(full.relative_to(file.base).as_posix())
 
-    def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with its active files and their rules filled in."""
+    def _activate(self, snapshot: Snapshot) -> bool:
+        """Use a snapshot with its active rules filled in; return whether these have changed."""
         active = tuple(filter(self._is_active, snapshot.files))
         hashes = "\n".join(f"{file.path} {file.source_hash}" for file in active)
         rules = tuple(rule for file in active for rule in file.rules)
+        before = self.snapshot.bundle
         bundle = Bundle(rules, digest_text(hashes))
-        return replace(snapshot, active=active, bundle=bundle)
+        # The snapshot is replaced in one step, because another thread may use it to judge a call.
+        self.snapshot = replace(snapshot, active=active, bundle=bundle)
+        return bundle.source_hash != before.source_hash
+
+
+def _list_enforced(files: Iterable[RulesFile]) -> list[Rule]:
+    return [rule for file in files for rule in file.rules if rule.is_enforced]
 
 
 @lru_cache(1_000)
@@ -454,7 +453,7 @@ def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
         kind: The kind of session.
     """
     store = RuleStore(find_paths(root, config_folder()), settings, kind)
-    store.refresh(force=True)
+    store.load()
     return store
 
 
@@ -470,10 +469,10 @@ def read_store(workspace: str, kind: str = "main") -> RuleStore:
     Raises:
         UsageError: There is no such folder.
     """
-    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
+    folder = follow_links(os.path.expanduser(workspace))
     if not folder.is_dir():
         raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
     settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
     store = open_store(folder, settings, kind)
-    store.touch(find_nested_folders(folder))
+    store.touch_below("")
     return store

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hilum_rules.hidden_characters import reveal
+from hilum_rules.hidden_characters import report_hidden, reveal
 from hilum_rules.parsing import Draft
 from hilum_rules.rule import Enforce, Problems
 from hilum_rules.toml_tables import Table, split_tables
@@ -30,9 +30,7 @@ def parse_rules_toml(text: str) -> tuple[list[Draft], Problems]:
         cannot be read fails closed: its checks apply as far as they can be found.
     """
     text, hidden = reveal(text)
-    problems = [
-        (line, f"{count} hidden characters, which are shown as <U+…>.") for line, count in hidden
-    ]
+    problems = report_hidden(hidden)
     drafts: list[Draft] = []
     for table in split_tables(text.split("\n")):
         try:
@@ -55,10 +53,11 @@ def parse_rules_toml(text: str) -> tuple[list[Draft], Problems]:
 
 def _read_rule(table: Table, fields: dict[str, Any], problems: Problems) -> list[Draft]:
     """Return the draft of a rule, if it has a check, and add its mistakes to the problems."""
-    for key in fields:
-        if key not in ("enforce", "text"):
-            problem = f"{key!r} is not a key of a rule; {_USAGE}."
-            problems.append((table.find_line(key), problem))
+    problems += [
+        (table.find_line(key), f"{key!r} is not a key of a rule; {_USAGE}.")
+        for key in fields
+        if key not in ("enforce", "text")
+    ]
     written = fields.get("enforce")
     checks = written if isinstance(written, list) else [written]
     lines = [check for check in checks if isinstance(check, str)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -85,8 +84,8 @@ class Rules:
 
     def __init__(self, session: Session, store: RuleStore) -> None:
         self.session = session
+        self._root = session.workspace.root
         self._store = store
-        self._settings = store.settings
         self._reported = store.snapshot
         # The prompt layers, and the rules from which they were made.
         self._layers: list[Layer] = []
@@ -95,8 +94,8 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
-        # The last event whose changes of files were added to the history, which begins now.
-        self._taken = session.journal.last
+        # The last event of the log that was read.
+        self._last_read = 0
         # Whether an answer to the present prompt was refused because something had not been done,
         # and the last write about which the user has been told.
         self._has_objected = False
@@ -104,7 +103,7 @@ class Rules:
         self._held: HeldChecks | None = None
         # The rules files whose checks were in force before the session was resumed. Those of nested
         # folders are read only when they are used.
-        self._resumed_paths: dict[str, None] = {}
+        self._resumed_paths: set[str] = set()
         # The locks that cannot be read and about which the user has been told.
         self._announced: set[str] = set()
         self._restore()
@@ -139,21 +138,21 @@ class Rules:
 
     def _restore(self) -> None:
         """Keep the checks in force that were kept in force in a session that is resumed."""
-        for event in self._read_events(0):
+        for event in self._read_new_events():
             if not isinstance(event, PluginEvent):
                 continue
             if event.name in (HELD, IN_FORCE):
                 held = self._open_held()
                 paths = held.restore(event.data, is_reported=event.name == HELD)
-                self._resumed_paths |= dict.fromkeys(filter(_is_inside, paths))
+                self._resumed_paths.update(filter(_is_inside, paths))
             elif event.name == LIFTED:
                 self._held = None
         self._hold()
 
-    def _read_events(self, position: int) -> Iterator[AnyEvent]:
-        """Yield the events of the log after a position."""
-        while events := self.session.journal.since(position):
-            position = events[-1].seq
+    def _read_new_events(self) -> Iterator[AnyEvent]:
+        """Yield the events of the log since the last time."""
+        while events := self.session.journal.since(self._last_read):
+            self._last_read = events[-1].seq
             yield from events
 
     def _open_held(self) -> HeldChecks:
@@ -172,11 +171,8 @@ class Rules:
     def _announce_unreadable(self) -> None:
         """Report locks that cannot be read, so that every change needs approval."""
         unreadable = {rule.path for rule in self.bundle.rules if rule.is_passing}
-        messages = [
-            str(problem)
-            for problem in self.snapshot.problems
-            if problem.path in unreadable and problem.path not in self._announced
-        ]
+        new = unreadable - self._announced
+        messages = [str(problem) for problem in self.snapshot.problems if problem.path in new]
         self._announced = unreadable
         if messages:
             self.session.note("rules.unreadable_lock", say="\n".join(messages[:MAX_LISTED]))
@@ -195,8 +191,8 @@ class Rules:
         # once.
         async with self._lock:
             if self._resumed_paths:
-                await trio.to_thread.run_sync(self._store.touch, list(self._resumed_paths))
-                self._resumed_paths = {}
+                await trio.to_thread.run_sync(self._store.touch, self._resumed_paths)
+                self._resumed_paths = set()
             result = await trio.to_thread.run_sync(work, *arguments)
             self._hold()
             self._report(cause)
@@ -217,12 +213,12 @@ class Rules:
             # The flag is set before the call, so that paths are registered only once; the
             # registered function reads the current rules.
             self._protects = True
-            root = self.session.workspace.root
 
             def find_paths() -> ProtectedPaths:
                 rules = self._enforced()
-                protected, hidden = hilum_checks.find_protected_paths(rules, root)
-                named = hilum_checks.name_protecting_rules(rules, root, (*protected, *hidden))
+                protected, hidden = hilum_checks.find_protected_paths(rules, self._root)
+                paths = (*protected, *hidden)
+                named = hilum_checks.name_protecting_rules(rules, self._root, paths)
                 return ProtectedPaths(protected, hidden, named)
 
             guard.protect("rules", find_paths)
@@ -271,7 +267,7 @@ class Rules:
             await trio.to_thread.run_sync(self._store.reload)
             lifted = []
             if self._held:
-                self._held.take(self.snapshot.active)
+                self._hold()
                 lifted = self._held.list_gone()
                 self._held = None
                 # The checks in force from now on come later in the log.
@@ -330,14 +326,14 @@ class Rules:
         )
         # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
         if self._shown is not snapshot:
-            self._layers = build_layers(snapshot, self._settings.prompt_limit)
+            self._layers = build_layers(snapshot, self._store.settings.prompt_limit)
             self._shown = snapshot
         return self._layers or None
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of the rules, if any, always in the same words."""
-        return REMINDER if self._settings.remind and self.bundle.rules else None
+        return REMINDER if self._store.settings.remind and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
 
@@ -350,15 +346,17 @@ class Rules:
         The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
-        if not self._enforced() and not self._may_add_rules(call, tool):
-            if not self._uses_known_folders(call, tool):
-                return self._run_in_thread("touched", self._judge, agent, call, tool, named)
-            if not named:
-                return None
-            # Most calls use a folder that was used before, and need no thread.
-            if not self._lock.locked() and self._store.touch_known(self._inside(named)):
-                return None
+        may_break_rules = self._enforced() or self._may_add_rules(call, tool)
+        # Most calls use a folder that was used before, and need no thread.
+        if not may_break_rules and self._uses_known_folders(call, tool) and self._touch(named):
+            return None
         return self._run_in_thread("touched", self._judge, agent, call, tool, named)
+
+    def _touch(self, named: list[str]) -> bool:
+        """Record the paths of a call without a thread; return whether this was possible."""
+        if not named:
+            return True
+        return not self._lock.locked() and self._store.touch_known(self._inside(named))
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
@@ -372,9 +370,10 @@ class Rules:
             self._hold()
             rules = self._enforced()
             if rules:
-                verdicts.append(self._judge_by_checks(rules, agent, call, tool))
+                history = self._update_history() if hilum_checks.needs_history(rules) else None
+                verdicts.append(hilum_checks.judge_call(rules, agent, call, tool, history))
             if tool.risk == "read":
-                verdicts += [deny(reason) for reason in map(self.refusal, inside) if reason]
+                verdicts += map(deny, filter(None, map(self.refusal, inside)))
             else:
                 verdicts += map(ask, self._explain_changes_of_rules(rules, agent, call, tool))
         # The strictest verdict wins, regardless of the order of the checks.
@@ -388,30 +387,20 @@ class Rules:
 
     def _touch_folders(self, call: ToolCall, named: list[str]) -> None:
         """Record the files and folders that the commands of a call use. Blocks."""
-        root = self.session.workspace.root
-        folder = root.joinpath(*named[:1])
+        folder = self._root.joinpath(*named[:1])
         for command in _command_texts(call):
-            used = list(hilum_checks.find_used_paths(command, root, folder))
+            used = list(hilum_checks.find_used_paths(command, self._root, folder))
             self._store.touch(self._inside(dict.fromkeys(each.path for each in used)))
             for below in self._inside(dict.fromkeys(each.path for each in used if each.deep)):
                 self._store.touch_below(below)
-
-    def _judge_by_checks(
-        self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
-    ) -> Verdict | None:
-        history = None
-        if hilum_checks.needs_history(rules):
-            history = self._open_history()
-            self._add_changes(history, trio.from_thread.run_sync(self._take_events))
-        return hilum_checks.judge_call(rules, agent, call, tool, history)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
         from hilum_guard import Guard, as_seen_by_commands
 
         guard = self.session.plugin(Guard)
-        root = str(self.session.workspace.root)
-        return as_seen_by_commands(guard.find_temporary_folder() if guard else "", root)
+        folder = guard.find_temporary_folder() if guard else ""
+        return as_seen_by_commands(folder, str(self._root))
 
     def _explain_changes_of_rules(
         self, rules: list[Rule], agent: Agent, call: ToolCall, tool: Tool
@@ -455,25 +444,19 @@ class Rules:
         return self._remember(tool, call, result) if needs(self._enforced()) else None
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
-        root = self.session.workspace.root
         async with self._lock:
             history = self._open_history()
-            await trio.to_thread.run_sync(history.add, tool, call.arguments, root, result)
+            await trio.to_thread.run_sync(history.add, tool, call.arguments, self._root, result)
 
-    def _take_events(self) -> list[AnyEvent]:
-        """Return the events of the log since the last time."""
-        taken = list(self._read_events(self._taken))
-        if taken:
-            self._taken = taken[-1].seq
-        return taken
-
-    def _add_changes(self, history: CallHistory, events: Iterable[AnyEvent]) -> None:
-        """Add to a history what programs have written. Blocks."""
+    def _update_history(self) -> CallHistory:
+        """Return the history of calls with what programs have written, in a thread."""
         from hilum_rules.file_changes import read_changed_files
 
-        root = self.session.workspace.root
-        for changed in read_changed_files(events, root):
-            history.add_changes(changed.call_id, changed.paths, root)
+        history = self._open_history()
+        events = trio.from_thread.run_sync(list, self._read_new_events())
+        for changed in read_changed_files(events, self._root):
+            history.add_changes(changed.call_id, changed.paths, self._root)
+        return history
 
     def _open_history(self) -> CallHistory:
         """Return the history of calls, whose module most sessions do not need."""
@@ -504,11 +487,9 @@ class Rules:
 
         A command may be impossible to run, so a second answer is let through, and the user is told.
         """
-        root = self.session.workspace.root
-        events = self._take_events()
         async with self._lock:
-            await trio.to_thread.run_sync(self._add_changes, history, events)
-            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, root)
+            await trio.to_thread.run_sync(self._update_history)
+            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, self._root)
         is_new = history.last_write > self._objected_at
         if due and is_new and not self._has_objected:
             self._has_objected = True
@@ -534,8 +515,11 @@ class Rules:
 
     def _relative(self, paths: Iterable[Path]) -> list[str]:
         """Return the paths that are in the workspace, relative to its root."""
-        root = self.session.workspace.root
-        return [path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)]
+        return [
+            path.relative_to(self._root).as_posix()
+            for path in paths
+            if path.is_relative_to(self._root)
+        ]
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
@@ -551,10 +535,9 @@ def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
 def _read_arguments(call: ToolCall) -> dict[str, Any]:
     """Return a call's arguments by name; a call with malformed arguments does not run."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        return msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except ValueError:
         return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _command_texts(call: ToolCall) -> list[str]:

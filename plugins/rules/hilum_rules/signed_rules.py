@@ -11,11 +11,18 @@ from hilum_checks.model import Tools
 from msgspec.structs import replace
 
 from hilum_rules.discovery import WorkspacePaths
-from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
+from hilum_rules.lock_file import (
+    EDITED,
+    UNREADABLE_CHECK,
+    Entry,
+    LockFile,
+    digest_fields,
+    read_lock,
+)
 from hilum_rules.rule import Problem, Rule, RulesFile, RuleType, problems_in
 from hilum_rules.source import digest_text
 
-_SIGN_AGAIN = "`hilum rules compile` asks about it again"
+_SIGN_AGAIN = "delete it and sign again with `hilum rules compile`"
 
 
 @attrs.frozen
@@ -85,10 +92,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
         signer.problems += problems_in(lock.shown, lock.mistakes)
-        if lock.broken:
-            signed.append(_make_broken_file(lock, origin))
-        if lock.is_unreadable:
-            signed.append(_make_unreadable(lock, origin))
+        signed += _make_files(lock, origin)
     return signed, signer.problems
 
 
@@ -139,7 +143,9 @@ class Signer:
 
     def _apply(self, rule: Rule, entry: Entry, lock: LockFile) -> Rule:
         if not entry.is_signed:
-            self._report(lock, entry, f"This entry was edited by hand; {_SIGN_AGAIN}.")
+            effect = "holds as it is" if entry.enforce else "has no effect"
+            restore = f"Restore it, for example with Git, or {_SIGN_AGAIN}."
+            self._report(lock, entry, f"{EDITED}, and {effect}. {restore}")
         if not entry.enforce:
             if rule.is_enforced or not entry.is_signed:
                 # Nobody is asked again about the part of a sentence that its check leaves out.
@@ -148,7 +154,7 @@ class Signer:
             return replace(rule, why=f"advice: {entry.advice}", is_decided=True)
         compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)
         for _, mistake in mistakes:
-            self._report(lock, entry, f"A signed check cannot be read: {mistake}")
+            self._report(lock, entry, f"{UNREADABLE_CHECK}: {mistake}")
         if compiled.check is None:
             return rule
         check = _join(rule.check, compiled.check)
@@ -187,21 +193,36 @@ class Signer:
                 self._report(lock, entry, f"There is no file {entry.file}.")
 
 
-def _make_broken_file(lock: LockFile, origin: str) -> RulesFile:
-    """Return a rules file with the checks of entries that could not be read.
+def _make_files(lock: LockFile, origin: str) -> Iterator[RulesFile]:
+    """Yield rules files with the checks of a lock, or of its entries, that could not be read.
 
     A mistake in an entry must not lift the restriction that somebody signed.
     """
-    rules = [_make_broken_rule(lock, *each) for each in lock.broken]
-    return _make_file(lock.shown, lock, origin, rules)
+    if lock.broken:
+        rules = [_make_broken_rule(lock, *each) for each in lock.broken]
+        yield _make_file(lock.shown, lock, origin, rules)
+    if lock.is_unreadable:
+        yield _make_file(f"{lock.shown} (unreadable)", lock, origin, [_ask_about_changes(lock)])
 
 
 def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
-    compiled, _ = compile_lines(texts, folder=WORKSPACE)
-    sentence = f"enforce: {'; '.join(texts)}"
+    check = compile_lines(texts, folder=WORKSPACE)[0].check
     why = "not enforced: it names nothing"
-    if compiled.check is not None:
-        why = f"fails closed until corrected: {compiled.check.summary}"
+    if check is not None:
+        why = f"fails closed until corrected: {check.summary}"
+    return _make_rule(lock, line, f"enforce: {'; '.join(texts)}", check, why)
+
+
+def _ask_about_changes(lock: LockFile) -> Rule:
+    """Return a rule with a check on every change, because nobody knows what was signed."""
+    sentence = "The signed checks cannot be read, so every change needs approval."
+    check = Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute"))))
+    why = "fails closed until the file is restored, or deleted and signed again"
+    return replace(_make_rule(lock, 0, sentence, check, why), is_passing=True)
+
+
+def _make_rule(lock: LockFile, line: int, sentence: str, check: Check | None, why: str) -> Rule:
+    """Return a rule that takes the place of something in a lock that could not be read."""
     return Rule(
         digest_text(f"{lock.shown}\0{line}\0{sentence}")[:10],
         RuleType.HARD_CONSTRAINT,
@@ -209,27 +230,10 @@ def _make_broken_rule(lock: LockFile, line: int, texts: Sequence[str]) -> Rule:
         sentence,
         lock.shown,
         line,
-        check=compiled.check,
+        check=check,
         why=why,
         is_decided=True,
     )
-
-
-def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
-    """Return a rules file with a check on every change, because nobody knows what was signed."""
-    rule = Rule(
-        digest_text(lock.shown)[:10],
-        RuleType.HARD_CONSTRAINT,
-        "",
-        "The signed checks cannot be read, so every change needs approval.",
-        lock.shown,
-        0,
-        check=Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute")))),
-        why="fails closed until the file is restored, or deleted and signed again",
-        is_decided=True,
-        is_passing=True,
-    )
-    return _make_file(f"{lock.shown} (unreadable)", lock, origin, [rule])
 
 
 def _make_file(shown: str, lock: LockFile, origin: str, rules: Sequence[Rule]) -> RulesFile:

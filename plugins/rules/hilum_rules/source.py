@@ -61,6 +61,11 @@ class UnreadableError(Exception):
     """Raised if a file cannot be read; the message is one sentence."""
 
 
+def follow_links(path: str | os.PathLike[str]) -> Path:
+    """Return a path with links followed, even if they form a loop. Blocks."""
+    return Path(os.path.realpath(path))
+
+
 def read_stamp(path: str | os.PathLike[str]) -> Stamp | None:
     """Return the stamp of a path, with links followed, or ``None`` if the path does not exist."""
     try:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 SEARCH = ("search_files", "glob_search", "list_directory")
+LOOKUP = ("semantic_search", "find_definition", "find_references", "list_symbols")
 EDIT = ("edit_file", "multi_edit")
 SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 START = ("task", "handover", "get_agent_result")
@@ -296,7 +297,14 @@ def test_a_custom_form_is_checked(load, tmp_path, answer, why):
         (".opencode/agents/a.md", "tools: {write: false, bash: false}", None, ("write_file", "delete_file", *SHELL)),
         (".opencode/agents/a.md", "tools: {'*': false, read: true}", ("read_file",), ()),
         (".opencode/agents/a.md", "tools: {gh_*: false}", None, ("gh__*",)),
-        (".opencode/agents/a.md", "permission: {edit: deny}", None, ("write_file", *EDIT, "delete_file")),
+        (".opencode/agents/a.md", "permission: {edit: deny}", None, ("write",)),
+        (".opencode/agents/a.md", "permission: {edit: deny, bash: ask}", None, ("write",)),
+        (".opencode/agents/a.md", "permission: {edit: {'*': deny, 'a/*': allow}}", None, ()),
+        (".claude/agents/a.md", "disallowedTools: Read", None, ("read_file", *LOOKUP)),
+        (".claude/agents/a.md", "disallowedTools: Grep", None,
+         ("search_files", "semantic_search", "find_definition", "find_references")),
+        (".gemini/agents/a.md", "excludeTools: [replace]", None, (*EDIT, "rename_symbol")),
+        (".codex/agents/a.md", "disallowedTools: apply_patch", None, ("write",)),
         (".github/agents/a.agent.md", "tools: [read, search]", ("read_file", *SEARCH), ()),
         (".github/agents/a.agent.md", "tools: [edit]", ("write_file", *EDIT, "delete_file"), ()),
         (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("gh__*", "gh__list"), ()),
@@ -308,10 +316,10 @@ def test_a_custom_form_is_checked(load, tmp_path, answer, why):
         (".github/agents/a.agent.md", "tools: ['changes']", ("read_file",), ()),
         (".github/agents/a.agent.md", "tools: ['runInTerminal', 'fetch', 'problems']",
          (*SHELL, "web_fetch", "read_lints"), ()),
-        (".github/agents/a.agent.md", "disallowedTools: ['codebase']", None, SEARCH),
+        (".github/agents/a.agent.md", "disallowedTools: ['codebase']", None, (*SEARCH, *LOOKUP)),
         (".claude/agents/a.md", "tools: usages", ("search_files",), ()),
         (".github/agents/a.agent.md", "tools: []", (), ()),
-        (".claude/agents/a.md", "disallowedTools: Edit, Write", None, ("write_file", *EDIT, "delete_file")),
+        (".claude/agents/a.md", "disallowedTools: Edit, Write", None, ("write", "write_file", "delete_file")),
         (".claude/agents/a.md", "permissionMode: plan", None, ("write", "execute")),
         (".hilum/agents/a.md", "kind: agent\ntools: {allow: [read, Bash]}", ("read", *SHELL), ()),
         (".hilum/agents/a.md", "kind: agent\ntools: {allow: []}", (), ()),
@@ -471,12 +479,16 @@ def test_limits_of_other_programs(load):
 # --- permissions ----------------------------------------------------------------------------------
 
 
+OWN_PLACE = ".hilum/agents/a.md"
+
+
 def verdict(load, tmp_path, front, tool, place=".claude/agents/a.md", **arguments):
     found = judge(
         load(HEAD + front, place=place).permissions,
         tool,
         json.dumps(arguments),
         Workspace(tmp_path),
+        touched=arguments.get("files", ()),
     )
     return found.kind if found else None
 
@@ -509,6 +521,13 @@ def test_permissions_narrow_paths(load, tmp_path):
     assert verdict(load, tmp_path, front, "write_file", path="src/a.py") == "deny"
     assert verdict(load, tmp_path, front, "edit_file", path="docs/../src/a.py") == "deny"
     assert verdict(load, tmp_path, front, "read_file", path="src/a.py") is None
+    # A rename changes all files in which the name occurs.
+    touched = {"path": "docs/a.md", "files": ["docs/a.md", "src/a.py"]}
+    assert verdict(load, tmp_path, front, "rename_symbol", **touched) == "deny"
+    assert verdict(load, tmp_path, front, "forget", number=1) == "deny"
+    own = "permissions: {deny: ['write(src/**)']}"
+    assert verdict(load, tmp_path, own, "write_file", OWN_PLACE, path="src/a.py") == "deny"
+    assert verdict(load, tmp_path, own, "write_file", OWN_PLACE, path="docs/a.py") is None
 
 
 # --- everything -----------------------------------------------------------------------------------

@@ -279,6 +279,51 @@ async def test_files_are_attached_under_the_conditions_of_reading(opened, tmp_pa
         assert attached.count("[not attached:") == 2
 
 
+def read_left_out(bench):
+    """Return what hilum says about things that are not in the prompt."""
+    return [
+        line.strip()
+        for event in bench.of(PluginEvent)
+        if event.name == "commands.left_out"
+        for line in event.data["say"].splitlines()
+    ]
+
+
+async def test_each_reference_that_is_not_attached_is_named_to_the_user(opened):
+    text = "@.env @/etc/passwd @../other/A.md @src/nope.py @src @src/a.py @decorator @types/node"
+    files = {".claude/commands/a.md": text, ".env": "KEY=abc", "src/a.py": "x = 1\n"}
+    async with opened(files, answers=["ok"]) as bench:
+        await send(bench, "/a")
+        first, *left_out = read_left_out(bench)
+        assert first == "Not in the prompt of /a:"
+        named = [line.partition(":")[0] for line in left_out]
+        assert named == [".env", "/etc/passwd", "../other/A.md", "src/nope.py", "src"]
+        assert all(line.partition(": ")[2] for line in left_out)
+
+
+async def test_a_prompt_that_contains_everything_needs_no_notice(opened):
+    files = {".claude/commands/a.md": "Read @src/a.py for $1", "src/a.py": "[not attached: x]\n"}
+    async with opened(files, answers=["ok"]) as bench:
+        await send(bench, "/a me")
+        assert read_left_out(bench) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "unused"),
+    [
+        ("Fix $1.", "one two three", ["two", "three"]),
+        ("Fix $2.", "one two", ["one"]),
+        ("Fix $1 of $ARGUMENTS.", "one two", []),
+        ("Fix it.", "one two", []),
+    ],
+)
+async def test_an_argument_without_a_place_is_named(opened, text, typed, unused):
+    async with opened({".claude/commands/a.md": text}, answers=["ok"]) as bench:
+        await send(bench, f"/a {typed}")
+        named = [line.partition(":")[0] for line in read_left_out(bench)[1:]]
+        assert named == unused
+
+
 async def test_a_gemini_reference_names_a_missing_file(opened):
     files = {".gemini/commands/a.toml": 'prompt = "See @{nowhere.md}"'}
     async with opened(files, answers=["ok"]) as bench:
@@ -405,8 +450,10 @@ async def test_hilum_and_its_plugins_keep_their_names(opened):
         assert (await send(bench, "/both"))[0] == "Of the project"
         (note,) = [e.data for e in bench.of(PluginEvent) if e.name == "commands.problems"]
         for name in ("clear", "sessions", "extra"):
-            assert f"/{name} is a command of hilum" in note["say"]
+            assert any(f"/{name} is a command of hilum" in each for each in note["problems"])
+        # What concerns other commands is only counted, so that it does not hide what matters.
         assert note["say"].count("also defines /both") == 2
+        assert "3 problems in other command files: `hilum commands` shows them." in note["say"]
 
 
 async def test_a_broken_file_is_reported_with_its_line(opened):
@@ -422,7 +469,7 @@ async def test_a_broken_file_is_reported_with_its_line(opened):
 
 async def test_other_text_is_no_command(opened):
     async with opened({".claude/commands/a.md": "A"}, answers=["ok"] * 4) as bench:
-        for text in ("/nothing here", " /a", "/etc/hosts is missing"):
+        for text in (" /a", "/etc/hosts is missing"):
             assert (await send(bench, text))[0] == text
         piped = await bench.run("/a", piped=True)
         assert piped.state == "completed"
@@ -456,24 +503,37 @@ async def test_an_argument_that_is_an_option_is_judged_with_the_whole_command(op
     assert (in_git / "a.py").read_text() == "x = 2\n"
 
 
-async def test_a_name_like_that_of_a_command_is_pointed_out(opened):
-    async with opened({".claude/commands/review.md": REVIEW}, answers=["ok"] * 4) as bench:
-        for text, note in (
-            (
-                "/reveiw a.py",
-                "There is no command /reveiw, so it was sent as plain text. Is it /review?",
-            ),
-            (
-                "/compact now",
-                "/compact is a command of hilum's terminal; here, it was sent as plain text.",
-            ),
-        ):
-            assert (await send(bench, text))[0] == text
-            notes = [each for each in bench.of(PluginEvent) if each.name == "commands.unknown"]
-            assert notes[-1].data["say"] == note
-        for text in ("/etc/hosts is what?", "/zzz"):
-            await send(bench, text)
-        assert len([each for each in bench.of(PluginEvent) if each.name == "commands.unknown"]) == 2
+@pytest.mark.parametrize(
+    ("typed", "said", "hint"),
+    [
+        ("/reveiw a.py", "There is no command /reveiw.", "Did you mean /review?"),
+        ("/zzz", "There is no command /zzz.", "`hilum commands` lists them."),
+        ("/test x", "There is no command /test.", "Did you mean /back:test or /front:test?"),
+        ("/compact now", "/compact is a command of hilum's terminal", "type a space before it"),
+        ("/commands", "/commands is a command of hilum's terminal.", "Run `hilum commands`"),
+    ],
+)
+async def test_a_command_that_does_not_exist_is_not_sent(opened, typed, said, hint):
+    files = {
+        ".claude/commands/review.md": REVIEW,
+        ".claude/commands/back/test.md": "Test the back.",
+        ".claude/commands/front/test.md": "Test the front.",
+    }
+    async with opened(files) as bench:
+        with pytest.raises(UsageError) as raised:
+            await bench.start(typed)
+        assert said in raised.value.message
+        assert hint in raised.value.hint
+        assert raised.value.code == "E_UNKNOWN"
+        assert not bench.of(PromptQueued)
+
+
+@pytest.mark.parametrize(
+    "text", ["/etc/hosts is what?", "/tmp is full", "/src has a bug", " /zzz", "/** x", "/2 of it"]
+)
+async def test_a_path_and_text_after_a_space_are_sent(opened, text):
+    async with opened({"src/a.py": ""}, answers=["ok"]) as bench:
+        assert (await send(bench, text))[0] == text
 
 
 async def test_an_included_file_is_withheld_as_from_the_agent(opened, tmp_path):

@@ -111,7 +111,7 @@ def test_agents_of_claude_code_are_read_again(project):
     denied = [each.text for each in written.permissions if each.effect == "deny"]
     assert "deny run_terminal_cmd(git push *)" in denied
     reader = load_definition(project / ".claude/agents/reader.md")
-    assert {"write_file", "edit_file", "run_terminal_cmd"} <= set(reader.tools.deny)
+    assert {"write_file", "write", "run_terminal_cmd"} <= set(reader.tools.deny)
 
 
 def test_what_is_lost_is_said(project, capsys):

@@ -56,8 +56,12 @@ def read_rules(project, name, text):
 
 
 def shown(rules):
-    """The rules in hilum's notation, each with its effect."""
-    return [f"{rule.effect} {rule.text}" for rule in rules.rules]
+    """The rules in hilum's notation, each with its effect and its later lines."""
+    listed = []
+    for rule in rules.rules:
+        later = "".join(f" {line}" for line in rule.later)
+        listed.append(f"{rule.effect} {rule.text}{later}")
+    return listed
 
 
 # --- patterns -------------------------------------------------------------------------------------
@@ -230,7 +234,7 @@ def test_in_opencode_the_last_pattern_that_matches_decides(project):
     assert shown(rules) == [
         "deny run_terminal_cmd",
         "deny run_terminal_cmd(git push *)",
-        "deny read_file(*.env\n!*.env.example)",
+        "deny read_file(*.env) !*.env.example",
         "ask web_fetch",
         "ask browser_use",
     ]
@@ -360,8 +364,12 @@ def test_a_list_of_ignored_files_denies_with_the_line_that_matches(project, name
     write(project, name, "# private\nprivate/\n\n*.pem\n!public.pem\nold.pem\n")
     (ignored,) = load_foreign_rules(project, (agent,))
     assert shown(ignored) == [
-        f"deny {tool}({pattern})"
-        for pattern in ("private/\n!public.pem", "*.pem\n!public.pem", "old.pem")
+        f"deny {tool}({pattern}){later}"
+        for pattern, later in (
+            ("private/", " !public.pem"),
+            ("*.pem", " !public.pem"),
+            ("old.pem", ""),
+        )
         for tool in ("read_file", "write_file")
     ]
     sources = [rule.source for rule in ignored.rules]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hilum_guard.repositories import git_metadata
+from hilum_guard.repositories.git_index import find_nested_repositories
 from hilum_guard.watching import quarantine
 from hilum_guard.watching.executed_files import TABLE, find_name, find_path
 from hilum_guard.watching.sandbox_observer import SandboxObserver
@@ -498,6 +499,35 @@ def test_the_nested_repositories_of_an_index_are_read(
         git(tmp_path, "update-index", "--index-version", version)
     assert (tmp_path / ".git/index").read_bytes()[7] == int(version)
     assert set(git_metadata.gitlinks(f"{tmp_path}/.git")) >= set(wanted)
+
+
+@pytest.mark.parametrize("objects", ["sha1", "sha256"])
+def test_an_index_is_read_with_the_hashes_of_its_repository(tmp_path: Path, objects: str) -> None:
+    """Read with hashes of the other size, a part of a name may look like a nested repository."""
+    git(tmp_path, "init", "-q", f"--object-format={objects}")
+    sizes = git_metadata._list_hash_sizes(f"{tmp_path}/.git")
+    assert sizes == ((20,) if objects == "sha1" else (32,))
+    config = tmp_path / ".git/config"
+    plain = config.read_text()
+    # What is not certain is read with both sizes.
+    for line in ("objectformat = sha3", 'objectformat = sha1"x"', "objectformat = sha\\\n256"):
+        config.write_text(f"{plain}[extensions]\n\t{line}\n")
+        assert len(git_metadata._list_hash_sizes(f"{tmp_path}/.git")) == 2
+    config.unlink()
+    config.symlink_to("elsewhere")
+    assert len(git_metadata._list_hash_sizes(f"{tmp_path}/.git")) == 2
+
+
+def test_a_file_is_no_nested_repository_because_of_the_other_hash_size(root: Path) -> None:
+    """Parts of this name are flags and a mode if the index is read with hashes of 32 bytes."""
+    name = f"{'a' * 10}  {'b' * 64}\ud55c{'c' * 43}  {'d' * 40}"
+    for each in (name, "z"):
+        (root / each).write_text("x")
+    git(root, "add", "-A")
+    assert find_nested_repositories(f"{root}/.git/index")
+    assert git_metadata.gitlinks(f"{root}/.git") == set()
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    assert git_metadata.gitlinks(f"{root}/.git") == {"sub"}
 
 
 def test_a_split_index_is_read(root: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hilum import Tool, tool
 from hilum_hooks_claude.answers import Answer, read_answer
 from hilum_hooks_claude.hook import Hook
 from hilum_hooks_claude.matching import fits_condition, matches
@@ -187,9 +188,9 @@ def test_conditions(condition, name, value, expected):
     assert fits_condition(condition, name, {key: value}) == expected
 
 
-def names(tool, arguments, plugin=""):
+def names(name, arguments, tool=None):
     """Return the names of Claude Code's tools that a call is."""
-    parts = describe_call(tool, arguments, ROOT, plugin=plugin)
+    parts = describe_call(name, arguments, ROOT, tool=tool)
     return [[choice[0].name for choice in part if choice] for part in parts]
 
 
@@ -204,8 +205,59 @@ def test_tools_have_the_names_of_claude_code():
     assert names("task", {"prompt": "x"}) == [["Task", "Agent"]]
     assert names("write_service", {"text": "rm -rf ."}) == [["Bash"]]
     assert names("guest_edit", {"paths": ["a", "b"], "change": "x"}) == [["Edit", "Write"]] * 2
-    assert names("github__issue", {"n": 1}, plugin="mcp") == [["mcp__github__issue"]]
+    of_server = Tool("github__issue", "", print, risk="write", schema={}, plugin="mcp")
+    assert names("github__issue", {"n": 1}, of_server) == [["mcp__github__issue"]]
     assert names("own_tool", {}) == [["own_tool"]]
+
+
+EDITS = ["Edit", "Write", "MultiEdit"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "expected"),
+    [
+        ({"risk": "write", "writes": "target"}, {"target": "a"}, [EDITS]),
+        ({"risk": "write", "writes": "target"}, {}, [EDITS]),
+        ({"risk": "write"}, {}, [EDITS]),
+        ({"risk": "network", "writes": "target"}, {"target": "a"}, [EDITS]),
+        ({"risk": "network"}, {"target": "a"}, []),
+        ({"risk": "read", "reads": "target"}, {"target": "a"}, [["Read"]]),
+        ({"risk": "read", "reads": lambda given: given["many"] or ["."]}, {}, [["Read"]]),
+        ({"risk": "read"}, {}, []),
+        ({"risk": "execute"}, {}, []),
+    ],
+)
+def test_tools_that_claude_code_lacks_are_what_they_do(kind, arguments, expected):
+    """A guard for editing or reading need not know the names of hilum's tools."""
+
+    @tool(**kind)
+    async def own_tool(target: str = "", many: list[str] | None = None) -> str:
+        """Do something.
+
+        Args:
+            target: A path.
+            many: Paths.
+        """
+        return ""
+
+    assert names("own_tool", arguments, own_tool) == [["own_tool"], *expected]
+
+
+def test_renames_and_lookups_are_edits_and_reads():
+    rename = {"name": "a", "new_name": "b", "path": "x.py"}
+    assert names("rename_symbol", rename) == [["rename_symbol"]]
+    files = {**rename, "files": ["x.py", "y.py"]}
+    assert names("rename_symbol", files) == [["rename_symbol"], EDITS, EDITS]
+    for lookup in ("find_references", "find_definition", "list_symbols", "semantic_search"):
+        assert names(lookup, {"name": "a", "path": "x.py"}) == [[lookup], ["Read"], ["Grep"]]
+
+
+def test_notebooks_are_also_guarded_under_their_own_tools():
+    edit = {"path": "a.ipynb", "old_string": "x", "new_string": "y"}
+    assert names("edit_file", edit) == [["Edit", "NotebookEdit"]]
+    assert names("write_file", {"path": "a.ipynb", "content": "x"}) == [["Write", "NotebookEdit"]]
+    assert names("read_file", {"path": "a.ipynb"}) == [["Read", "NotebookRead"]]
+    assert names("read_file", {"path": "a.py"}) == [["Read"]]
 
 
 def test_changed_inputs_become_arguments_of_our_tools():

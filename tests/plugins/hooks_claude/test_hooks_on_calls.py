@@ -1,7 +1,10 @@
 """Hooks that judge tool calls and read their results, in a real session with a real sandbox."""
 
 import json
+import sys
+from pathlib import Path
 
+import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_files import Changes
@@ -154,3 +157,25 @@ async def test_hook_need_not_read_a_large_input(place):
     async with place.open() as bench:
         result = await bench.call("write_file", path="a.txt", content="x" * 500_000)
         assert "too large" in result.text
+
+
+@pytest.mark.parametrize("tool_name", ["rename_symbol", "find_references", "find_definition"])
+async def test_guards_for_editing_and_reading_cover_language_servers(place, tool_name):
+    """Nobody who comes from Claude Code can have named these tools in a matcher."""
+    matcher = "Edit|Write|MultiEdit" if tool_name == "rename_symbol" else "Read|Grep"
+    place.user_hooks({"PreToolUse": group("cat >> seen.jsonl; echo guarded >&2; exit 2", matcher)})
+    place.write("pyproject.toml", "[tool.ty]\n")
+    file = place.write("m.py", "total = 1\nprint(total)\n")
+    server = place.project / ".venv/bin/ty"
+    server.parent.mkdir(parents=True)
+    server.symlink_to(Path(sys.executable).with_name("ty"))
+    arguments = {"name": "total", "path": "m.py"}
+    if tool_name == "rename_symbol":
+        arguments["new_name"] = "total2"
+    settings = {"approve": "auto", "lint.trusted": [str(place.project)]}
+    async with place.open("lint", "lsp", settings=settings) as bench:
+        result = await bench.call(tool_name, **arguments)
+    assert result.code == "E_DENIED"
+    assert "guarded" in result.text
+    assert file.read_text().startswith("total = 1")
+    assert f'"file_path":"{file}"' in (place.project / "seen.jsonl").read_text()

@@ -54,7 +54,7 @@ def current(root: Path, home: Path) -> Callable[..., RuleStore]:
         current = RuleStore(
             find_paths(root / folder, home / "config"), RulesSettings(**settings), kind
         )
-        current.refresh(force=True)
+        current.load()
         return current
 
     return read

@@ -52,6 +52,8 @@ CASES = {
         ["npx vite build", "npm run build", "vite -c vite.config.ts build", "npx vite preview", "npx vitest run",
          "vite --version", "npx vite --help", "cat vite.config.ts", "npm test", "npm install -D vite"],
     ),
+    "Öffne niemals `.env`.": (["cat .env"], ["cat .env.example", "ls"]),
+    "Lies `.env` nie.": (["head .env"], ["touch a"]),
     MIGRATE: (
         ["python manage.py migrate", "python3 manage.py migrate shop", "python3.11 manage.py flush",
          "uv run manage.py migrate", "uv run python manage.py migrate", "./manage.py flush",

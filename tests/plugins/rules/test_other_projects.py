@@ -154,7 +154,8 @@ def test_what_breaks_a_rule_is_refused(
     [
         ("gh pr create -t x -b y", "main", True),
         ("gh pr create -t x -b y", "staging", False),
-        ("gh pr create -t x -b y", "", False),
+        # Nobody knows which branch it would be, and naming it costs nothing.
+        ("gh pr create -t x -b y", "", True),
         ("gh pr create -t x --base staging", "main", False),
         ("gh pr create --web", "main", False),
         ("gh pr create --help", "main", False),

@@ -156,7 +156,7 @@ def test_a_sentence_that_changed_is_asked_about_again(
     put({"AGENTS.md": RULES})
     store = current()
     put({LOCK: lock_for(store, ("hands off", ["deny write sdk/**"], "")), "AGENTS.md": changed})
-    store.refresh(force=True)
+    store.load()
     assert all(rule.check is None for rule in store.snapshot.bundle.rules)
     assert any("hands off" in rule.sentence for rule in find_undecided(store.snapshot.files))
     (problem,) = store.snapshot.problems
@@ -183,7 +183,7 @@ def test_an_entry_that_was_edited_by_hand_is_reported_and_restricts(
     text = lock_for(store, ("hands off", ["deny write sdk/**"], ""))
     assert before in text
     put({LOCK: text.replace(before, after)})
-    store.refresh(force=True)
+    store.load()
     assert states(store)[SENTENCE] == summary
     assert any(told in problem.message for problem in store.snapshot.problems)
     assert {(problem.path, problem.line) for problem in store.snapshot.problems} == {(LOCK, 4)}
@@ -196,7 +196,7 @@ def test_advice_that_nobody_signed_hides_no_sentence(put: Put, current: Current)
     store = current()
     text = lock_for(store, ("hands off", [], "It says so."))
     put({LOCK: text.replace("It says so.", "Trust me.")})
-    store.refresh(force=True)
+    store.load()
     assert any(rule.sentence == SENTENCE for rule in find_undecided(store.snapshot.files))
 
 
@@ -204,7 +204,7 @@ def test_advice_never_lifts_a_check(put: Put, current: Current) -> None:
     put({"AGENTS.md": "# Never\n\n- Never edit files in `vendor/`.\n"})
     store = current()
     put({LOCK: lock_for(store, ("vendor", [], "It does not hold."))})
-    store.refresh(force=True)
+    store.load()
     assert store.snapshot.bundle.rules[0].check is not None
 
 
@@ -216,11 +216,11 @@ def test_a_part_that_a_check_leaves_out_is_asked_about_until_it_is_decided(
     assert [rule.line for rule in find_undecided(store.snapshot.files)] == [1]
     own = store.snapshot.bundle.rules[0].check
     put({LOCK: lock_for(store, ("grep", [], "Searching with it is fine."))})
-    store.refresh(force=True)
+    store.load()
     assert not list(find_undecided(store.snapshot.files))
     assert store.snapshot.bundle.rules[0].check == own
     put({LOCK: lock_for(store, ("grep", ["deny command find"], ""))})
-    store.refresh(force=True)
+    store.load()
     assert not list(find_undecided(store.snapshot.files))
     assert str(store.snapshot.bundle.rules[0].check.summary).count("`find`") == 1
 
@@ -242,7 +242,7 @@ def test_a_broken_entry_fails_closed_and_costs_no_other(
     good = lock_for(store, ("small functions", ["deny write big/**"], ""))
     bad = lock_for(store, ("hands off", ["deny write sdk/**"], "")).partition("[[rule]]")[2]
     put({LOCK: good + damage("\n[[rule]]" + bad)})
-    store.refresh(force=True)
+    store.load()
     assert states(store)["Always write small functions."] == "denies writing big/**"
     assert states(store)["enforce: deny write sdk/**"] == "denies writing sdk/**"
     told = [problem for problem in store.snapshot.problems if "denied until" in problem.message]
@@ -255,7 +255,7 @@ def test_both_sides_of_a_merge_conflict_hold(put: Put, current: Current) -> None
     one = lock_for(store, ("hands off", ["deny write sdk/**"], ""))
     other = lock_for(store, ("small functions", ["deny write big/**"], "")).partition("[[rule]]")[2]
     put({LOCK: f"{one}<<<<<<< ours\n=======\n[[rule]]{other}>>>>>>> theirs\n"})
-    store.refresh(force=True)
+    store.load()
     assert list(states(store).values()) == ["denies writing sdk/**", "denies writing big/**"]
     assert sum("merge conflict" in problem.message for problem in store.snapshot.problems) == 3
 
@@ -353,14 +353,14 @@ def test_the_users_own_rules_are_signed_in_a_lock_of_the_user(
     put({"config/AGENTS.md": "- My notes in `notes/` are mine alone.\n"}, home)
     store = current()
     put({"config/rules.lock": lock_for(store, ("mine alone", ["deny write notes/**"], ""))}, home)
-    store.refresh(force=True)
+    store.load()
     assert [rule.why for rule in store.snapshot.bundle.rules] == [
         "signed in ~/config/rules.lock: denies writing notes/**"
     ]
     # A project cannot decide about them.
     put({LOCK: (home / "config/rules.lock").read_text()})
     (home / "config/rules.lock").unlink()
-    store.refresh(force=True)
+    store.load()
     assert store.snapshot.bundle.rules[0].check is None
 
 
@@ -392,7 +392,7 @@ def signed_files(tmp_path: Path) -> dict[str, str]:
     (root / ".git").mkdir(parents=True)
     (root / "AGENTS.md").write_text(rules)
     store = RuleStore(find_paths(root, tmp_path / "none"), RulesSettings())
-    store.refresh(force=True)
+    store.load()
     lock = lock_for(
         store,
         ("hands off", ["deny write sdk/**"], ""),
@@ -409,6 +409,19 @@ def signed_files(tmp_path: Path) -> dict[str, str]:
 def folder_of(kit: Bench) -> dict[str, str]:
     root = kit.session.workspace.root
     return {path.name: path.read_text() for path in (root / "sdk").iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["main", "headless"])
+async def test_a_session_says_at_its_start_that_a_lock_was_edited_by_hand(
+    tmp_path: Path, kind: str
+) -> None:
+    files = signed_files(tmp_path)
+    files[LOCK] = files[LOCK].replace("deny write sdk/**", "deny write other/**")
+    async with open_bench(hilum_rules, folder=tmp_path, files=files, kind=kind) as kit:
+        said = [e.data["say"] for e in kit.of(PluginEvent) if e.name == "rules.changed_lock"]
+    assert len(said) == 1
+    assert said[0].startswith(f"{LOCK}:")
+    assert "edited by hand, and holds as it is. Restore it" in said[0]
 
 
 @pytest.mark.parametrize("seed", range(4))

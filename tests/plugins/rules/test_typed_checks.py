@@ -332,6 +332,14 @@ def test_mistakes_in_a_table_are_reported_and_fail_closed(
     assert all("a" in rule.check.summary for rule in file.rules)
 
 
+def test_hidden_characters_in_a_table_are_reported_as_in_markdown(tmp_path: Path) -> None:
+    hidden = "\n".join(["# a\u200bb"] * 22)
+    problems = load(tmp_path, f"{TABLE}{hidden}\n").problems
+    assert len(problems) == 21
+    assert problems[0].message.startswith("1 hidden character, which are invisible to you")
+    assert problems[-1].message == "Hidden characters on 2 more lines, the last on 32."
+
+
 def test_the_tables_of_project_and_user_are_found(
     put: Callable[..., None], current: Callable[..., RuleStore], home: Path
 ) -> None:

@@ -4,10 +4,15 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
+from hilum import UsageError
 from hilum_rules import RulesSettings, open_store
 from hilum_rules.lock_file import parse_lock
+from hilum_rules.pointing_out import describe_lock_changes
 from hilum_rules.rule_store import RuleStore
+from hilum_rules.signed_rules import hash_rule
+from hilum_rules_compile.compile_command import main as compile_rules
 from hilum_rules_compile.decisions import Decision, Item, sign
+from hilum_rules_compile.examples import Example
 from hilum_rules_compile.proposal import Proposal, Verified
 from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
 
@@ -101,3 +106,95 @@ def test_proposals_at_the_same_moment_are_all_kept(root: Path) -> None:
     for thread in threads:
         thread.join()
     assert set(read_proposals(root)) == {str(number) for number in range(COUNT)}
+
+
+# --- locks that are not as they were signed -------------------------------------------------------
+
+
+def say_at_start(root: Path) -> str:
+    """What a session that begins now says about the locks."""
+    return describe_lock_changes(open_rules(root)[0])
+
+
+def test_a_signed_check_that_is_gone_is_reported_with_the_next_step(root: Path) -> None:
+    """The lock may be emptied or deleted; other sentences and signatures are unaffected."""
+    store, items = open_rules(root)
+    sign(store, [Decision(items[0], ("deny write a",)), Decision(items[1], ("deny write b",))])
+    lock = root / ".hilum" / "rules.lock"
+    signed = lock.read_text()
+    assert say_at_start(root) == ""
+    lock.write_text("")
+    said = say_at_start(root)
+    assert "AGENTS.md:1 is not in this file any more: deny write a." in said
+    assert "`hilum rules compile`" in said
+    assert said.endswith("`hilum rules` lists 1 more.")
+    lock.unlink()
+    assert len([each for each in open_rules(root)[0].snapshot.problems if "signed" in str(each)])
+    lock.write_text(signed)
+    assert say_at_start(root) == ""
+
+
+def test_a_check_that_was_withdrawn_or_whose_sentence_is_gone_is_not_missed(root: Path) -> None:
+    """Only a check that nobody has decided against is lost."""
+    store, items = open_rules(root)
+    sign(store, [Decision(items[0], ("deny write a",)), Decision(items[1], ("deny write b",))])
+    store, items = open_rules(root)
+    sign(store, [Decision(items[0], advice="it stays advice", withdraws=True)])
+    (root / ".hilum" / "rules.lock").unlink()
+    (root / "AGENTS.md").write_text((root / "AGENTS.md").read_text().replace("generator 1", "us"))
+    assert say_at_start(root) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("deny write a", "deny write other", "edited by hand, and holds as it is"),
+        ("deny write a", "allow write a", "edited by hand"),
+        ("[[rule]]", "<<<<<<< ours\n[[rule]]", "A merge conflict"),
+        ("enforce = [", "enforce = = [", "An entry cannot be read"),
+    ],
+)
+def test_a_lock_that_was_changed_by_hand_is_reported_at_the_start(
+    root: Path, before: str, after: str, said: str
+) -> None:
+    store, items = open_rules(root)
+    sign(store, [Decision(items[0], ("deny write a",))])
+    lock = root / ".hilum" / "rules.lock"
+    lock.write_text(lock.read_text().replace(before, after))
+    assert said in say_at_start(root)
+
+
+# --- signing by number ----------------------------------------------------------------------------
+
+
+def propose(root: Path, enforce: str) -> None:
+    """Keep a proposal for the first sentence, with examples that fit it."""
+    example = Example("write", "sdk/a"), Example("read", "README.md")
+    _, items = open_rules(root)
+    name = hash_rule(items[0].rule)
+    proposal = Proposal(name, (enforce,), "", (example[0],), (example[1],))
+    keep_proposals(root, {name: Verified(proposal)})
+
+
+def test_a_check_with_a_warning_is_signed_by_number_only_in_spite_of_it(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who signs by number may not have read that the check stops every agent."""
+    propose(root, "deny write **")
+    accept = ["-C", str(root), "--accept", "1.1"]
+    with pytest.raises(UsageError, match="every file that an agent writes") as caught:
+        compile_rules(accept)
+    assert "--despite-warnings" in caught.value.hint
+    assert not (root / ".hilum" / "rules.lock").exists()
+    assert compile_rules([*accept, "--despite-warnings"]) == 0
+    assert decided(root) == {"0.": "deny write **"}
+    assert "Note: It concerns every file" in capsys.readouterr().out
+
+
+def test_a_check_without_a_warning_is_signed_by_number_alone(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    propose(root, "deny write sdk/**")
+    assert compile_rules(["-C", str(root), "--accept", "1.1"]) == 0
+    assert decided(root) == {"0.": "deny write sdk/**"}
+    assert "Note" not in capsys.readouterr().out

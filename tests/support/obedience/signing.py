@@ -112,7 +112,7 @@ async def _run_hilum(root: Path, environment: dict[str, str], *arguments: str) -
 def load_rules(root: Path, folder: Path) -> list[Any]:
     """Return the enforced rules of a project, in the order of ``RULES``."""
     store = RuleStore(find_paths(root, folder / "user" / "config"), RulesSettings())
-    store.refresh(force=True)
+    store.load()
     loaded = [rule for rule in store.snapshot.bundle.rules if rule.check is not None]
     ordered = []
     for rule in RULES:

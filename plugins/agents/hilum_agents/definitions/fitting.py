@@ -18,7 +18,7 @@ from hilum_agents.definitions.permissions import (
     split_entry,
 )
 from hilum_agents.definitions.schema import PermissionRules
-from hilum_agents.definitions.tools import Doubt, describe_doubts, translate_tool
+from hilum_agents.definitions.tools import KNOWN, RISKS, Doubt, describe_doubts, translate_tool
 
 # A function that reports a problem; its arguments are the key and a message.
 Report = Callable[[str, str], None]
@@ -357,6 +357,11 @@ def _always_denied(permissions: Sequence[Permission]) -> list[str]:
             denied[each.tool] = each.effect == "deny"
         elif each.effect != "deny":
             denied[each.tool] = False
+    # A filter cannot except a tool from its category, so such permissions judge each call.
+    for category in RISKS & denied.keys():
+        others = [tool for tool, is_denied in denied.items() if not is_denied]
+        if any(KNOWN.get(tool, category) == category for tool in others):
+            denied[category] = False
     # `*` denies every tool that has no permission of its own, which a filter cannot express.
     if denied.get("*") and len(denied) > 1:
         del denied["*"]

@@ -12,7 +12,7 @@ from hilum_guard import fit_path, fit_words, judge_command, parse_rule, pattern_
 
 from hilum_agents.arguments import parse_arguments
 from hilum_agents.definitions.definition import Permission
-from hilum_agents.definitions.tools import describe_doubts, translate_tool
+from hilum_agents.definitions.tools import KNOWN, RISKS, describe_doubts, translate_tool
 from hilum_agents.guest_models import GUEST_TOOLS
 
 Effect = Literal["allow", "ask", "deny"]
@@ -87,9 +87,6 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
             continue  # the guard asks the user before these calls anyway
         tools, doubt = translate_tool(name, "opencode", deny=True)
         doubts.append((doubt, name))
-        # In opencode `edit` covers all tools that change files.
-        if name == "edit":
-            tools = tuple(dict.fromkeys(("write_file", *tools)))
         by_pattern = given if isinstance(given, dict) else {"*": given}
         for pattern, word in by_pattern.items():
             effect = _read_effect(name, word, report)
@@ -172,6 +169,8 @@ def judge(
     tool: str,
     arguments: str,
     workspace: Workspace,
+    risk: str = "",
+    touched: Sequence[str] = (),
 ) -> Verdict | None:
     """Return the verdict of an agent's permissions on a call. Blocks.
 
@@ -183,16 +182,19 @@ def judge(
         tool: Name of the tool.
         arguments: The call's arguments, as JSON.
         workspace: The workspace in which paths are resolved.
+        risk: The permission category of the tool; empty for that of a standard tool.
+        touched: The paths that the call reads or writes according to its tool.
 
     Returns:
         The verdict, or ``None`` if no permission restricts the call.
     """
+    category = risk or KNOWN.get(tool, "")
     # A rule about commands also applies to the commands that a program asks for.
     names = (tool, *GUEST_TOOLS.get(tool, ()))
     matching = [
         permission
         for permission in permissions
-        if any(fnmatchcase(name, permission.tool) for name in names)
+        if any(_names_tool(permission.tool, name, category) for name in names)
     ]
     if not matching:
         return None
@@ -200,7 +202,7 @@ def judge(
     matching.reverse()
     deciding: list[Permission] = []
     default = Permission("allow", tool)
-    for fits in _parts(tool, parse_arguments(arguments), workspace):
+    for fits in _parts(tool, parse_arguments(arguments), workspace, touched):
         decides = next((each for each in matching if fits(each)), default)
         deciding.append(decides)
     strictest = max(deciding, key=lambda each: _EFFECTS.index(each.effect), default=None)
@@ -210,7 +212,14 @@ def judge(
     return deny(reason) if strictest.effect == "deny" else ask(reason)
 
 
-def _parts(tool: str, arguments: dict[str, Any], workspace: Workspace) -> list[Fits]:
+def _names_tool(pattern: str, tool: str, risk: str) -> bool:
+    """Return whether the tool of a permission is a given one, or its permission category."""
+    return pattern == risk if pattern in RISKS else fnmatchcase(tool, pattern)
+
+
+def _parts(
+    tool: str, arguments: dict[str, Any], workspace: Workspace, touched: Sequence[str]
+) -> list[Fits]:
     """Return, for each part of a call, a function that checks whether a permission matches it."""
     if tool in _NAME_ARGUMENTS:
         return [_name_fits(_called_names(tool, arguments))]
@@ -219,7 +228,8 @@ def _parts(tool: str, arguments: dict[str, Any], workspace: Workspace) -> list[F
     path = arguments.get("path")
     several = arguments.get("paths")
     paths = [path, *several] if isinstance(several, list) else [path]
-    parts = [_path_fits(each, workspace) for each in paths if isinstance(each, str)]
+    texts = dict.fromkeys(each for each in (*paths, *touched) if isinstance(each, str))
+    parts = [_path_fits(each, workspace) for each in texts]
     return parts or [_is_unreadable]
 
 

@@ -13,6 +13,8 @@ _EDIT = ("edit_file", "multi_edit")
 _CHANGE = ("write_file", *_EDIT, "delete_file")
 _SEARCH = ("search_files", "glob_search", "list_directory")
 _SYMBOLS = ("find_definition", "find_references", "list_symbols")
+# Tools that find places by name or meaning, and show their lines.
+_LOOKUP = ("semantic_search", *_SYMBOLS)
 _SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 _WEB = ("web_fetch", "web_search")
 _CATEGORIES: dict[str, tuple[str, ...]] = {
@@ -91,14 +93,26 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("savememory", ("remember",)),
 )
 _TRANSLATIONS = {word: tools for words, tools in _ROWS for word in words.split()}
-# Denying a tool also denies the tools that have the same effect.
-_DENIED = {
-    "edit": _CHANGE,
-    "write": ("write_file", "delete_file"),
-    "writefile": ("write_file", "delete_file"),
-    "task": ("task", "handover"),
-    "agent": ("task", "handover"),
-}
+# Denying a tool also denies the tools that have the same effect. Other agents have no tools such as
+# `rename_symbol`, so nobody who comes from them names these tools. `write` is the permission category:
+# every tool that changes files.
+_DENIED_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("edit editfile editfiles applypatch patch", ("write",)),
+    ("replace strreplace strreplaceeditor insertedit", (*_EDIT, "rename_symbol")),
+    ("multiedit", ("multi_edit", "rename_symbol")),
+    ("write writefile", ("write_file", "delete_file")),
+    ("read readfile readmanyfiles view", ("read_file", *_LOOKUP)),
+    (
+        "grep grepsearch searchfilecontent ripgrep textsearch usages",
+        ("search_files", "semantic_search", "find_definition", "find_references"),
+    ),
+    (
+        "search codebase searchresults listcodeusages semanticsearch codesearch",
+        (*_SEARCH, *_LOOKUP),
+    ),
+    ("task agent", ("task", "handover")),
+)
+_DENIED = {word: tools for words, tools in _DENIED_ROWS for word in words.split()}
 # In VS Code, these tools return the content of files, and the agent edits only files that it has read.
 _READING_IN_VSCODE = frozenset(
     "changes codebase editfile editfiles filesearch findtestfiles listcodeusages search"

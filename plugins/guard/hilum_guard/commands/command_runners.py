@@ -19,6 +19,7 @@ import attrs
 from hilum_guard.commands import git_aliases
 from hilum_guard.commands.listing_commands import (
     find_equivalent,
+    keep_endings,
     keeps_paths,
     leave_out,
     lists_changed,
@@ -26,6 +27,8 @@ from hilum_guard.commands.listing_commands import (
 from hilum_guard.commands.path_checks import matches_any_name
 from hilum_guard.commands.shell_commands import FindAction, ShellState
 from hilum_guard.commands.shell_words import CHANGED, UNKNOWN, Word
+from hilum_guard.effects.file_access import FindQuery
+from hilum_guard.effects.file_search import search
 from hilum_guard.programs.program_names import (
     find_first_operand,
     find_later_starts,
@@ -237,12 +240,44 @@ def read_find(reader: ShellReader, command: ParsedCommand) -> str | None:
             reader.read_inner(command, (Word("rm"), Word("-rf"), *found))
         elif word.value in _COMMAND_ACTIONS:
             inner = _get_action_command(tests, at)
-            for target in found:
+            for target in _name_programs(reader, inner, found, starts):
                 reader.read_inner(command, _fill(inner, "{}", target))
     reader.state.finder = outer
     if all(target.known for target in targets):
         return "\n".join(target.value for target in targets)
     return None
+
+
+def _name_programs(
+    reader: ShellReader, inner: tuple[Word, ...], found: list[Word], starts: tuple[Word, ...]
+) -> list[Word]:
+    """Return what a `find` puts for `{}` in a command: the found files, of which one may be unknown.
+
+    If it runs the found files themselves (`find build -name '*_test' -exec {} ;`), these are files
+    below the searched folders of the project, whose scripts can be read.
+    """
+    is_run = inner[:1] != () and inner[0].value == "{}"
+    has_words = any(not word.value.startswith("-") for word in inner[1:])
+    if not is_run or has_words:
+        return found
+    state = reader.state
+    if state.finder is None or not all(map(_is_project_folder, starts)) or None in state.cwds:
+        return found
+    action = state.finder
+    words = tuple(word.value for word in action.words)
+    targets = [Word(f"{start.value.rstrip('/')}/{UNKNOWN}", plain=False) for start in starts]
+    for cwd in state.cwds:
+        findings = search(FindQuery(words, action.at, cwd))
+        if findings is None or len(findings.entries) > MAX_ARGUMENTS:
+            return found
+        targets += [Word(entry.path, plain=False) for entry, _ in findings.entries]
+    return targets
+
+
+def _is_project_folder(word: Word) -> bool:
+    """Return whether a folder is named relative to the working folder, and is below it."""
+    path = os.path.normpath(word.value)
+    return word.known and not word.glob and not path.startswith(("/", "~", ".")) and path != "."
 
 
 def _split_find_words(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
@@ -326,6 +361,11 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
     # `grep -o`, `-n` and `-c` print something other than the lines.
     if any(re.match(r"-\w*[onc]|--", value) for value in command.arguments):
         return None
+    if name.endswith("grep") and set(command.arguments[:-1]) <= {"-E"}:
+        pattern = command.arguments[-1] if command.arguments else ""
+        is_extended = name == "egrep" or len(command.arguments) > 1
+        if is_extended or "|" not in pattern:
+            return FindAction(keep_endings(before.words, pattern), at=-1)
     return attrs.evolve(before, at=-1)
 
 

@@ -40,6 +40,8 @@ _SHORT_STATUS = re.compile(r"-s|--short|--porcelain(?:=v1)?")
 _NAMED_REVISION = re.compile(
     r"(?![0-9a-f]{7,64}(?:\.|$))[A-Za-z@][\w/-]*[~^\d]*(?:\.{2,3}(?![0-9a-f]{7,64}$)[A-Za-z@]?[\w/-]*[~^\d]*)?"
 )
+_ENDING = re.compile(r"\*(\.\w+)")
+_ENDING_PATTERN = re.compile(r"\\\.\(?(\w+(?:\|\w+)*)\)?\$")
 _CHANGED_TEST = "-changed"
 _CONTAINING_TEST = "-containing"
 # A text that means itself in regular expressions.
@@ -181,17 +183,45 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
 def _make_find(paths: list[str], names: Sequence[str] = ()) -> tuple[Word, ...]:
     """Return a `find` for paths and pathspecs of Git, whose wildcards also match slashes."""
     starts = []
-    tests: list[str] = [] if len(names) != 1 else ["-name", names[0]]
+    endings: list[str] = []
     for path in paths or ["."]:
         magic = _MAGIC.search(path)
         if magic is None:
             starts.append(path)
             continue
         starts.append(os.path.dirname(path[: magic.start()]) or ".")
-        suffix = re.fullmatch(r"\*(\.\w+)", path.rpartition("/")[2])
-        if suffix and len(paths) == 1 and not tests:
-            tests = ["-name", f"*{suffix[1]}"]
-    return tuple(map(Word, ("find", *starts, "-type", "f", *tests)))
+        ending = _ENDING.fullmatch(path.rpartition("/")[2])
+        endings += [ending[1]] if ending else []
+    tests: list[str] = [] if len(names) != 1 else ["-name", names[0]]
+    # If one of the paths has no ending, nothing is known about the names.
+    if len(endings) == len(starts) and not tests:
+        tests = _make_name_tests(endings)
+    return tuple(map(Word, ("find", *dict.fromkeys(starts), "-type", "f", *tests)))
+
+
+def _make_name_tests(endings: Sequence[str]) -> list[str]:
+    """Return the tests of a `find` for the files with one of some endings."""
+    tests: list[str] = []
+    for ending in dict.fromkeys(endings):
+        tests += ["-o", "-name", f"*{ending}"]
+    return tests[1:] if len(tests) == 3 else ["(", *tests[1:], ")"]
+
+
+def keep_endings(finder: tuple[Word, ...], pattern: str) -> tuple[Word, ...]:
+    """Return a `find` for the paths with an ending: `… | grep '\\.py$'`.
+
+    Args:
+        finder: The words of the `find`.
+        pattern: The regular expression.
+    """
+    found = _ENDING_PATTERN.fullmatch(pattern)
+    values = [word.value for word in finder]
+    # A test at the end would belong to the last alternative only.
+    is_choice = not {"-o", "-or", ","}.isdisjoint(values)
+    if found is None or is_choice or lists_changed(finder):
+        return finder
+    endings = [f".{name}" for name in found[1].split("|")]
+    return (*finder, *map(Word, _make_name_tests(endings)))
 
 
 _SIMPLE_TESTS = frozenset("-type f -print -print0".split())
@@ -203,22 +233,42 @@ def list_below(finder: Sequence[Word]) -> list[str] | None:
         return [CHANGED]
     values = [word.value for word in finder[1:]]
     begin = next((at for at, value in enumerate(values) if value[:1] in "-!("), len(values))
-    starts, tests = values[:begin], values[begin:]
-    suffix = ""
-    if "-name" in tests[:-1]:
-        at = tests.index("-name")
-        found = re.fullmatch(r"\*(\.\w+)", tests[at + 1])
-        suffix = found[1] if found else ""
-        tests = [*tests[:at], *tests[at + 2 :]]
-    tests = _drop_narrowing(tests)
+    starts = values[:begin]
+    endings, tests = _take_endings(_drop_narrowing(values[begin:]))
     is_plain = _SIMPLE_TESTS.issuperset(tests) and all(word.known for word in finder)
     if not is_plain or any(word.glob for word in finder) or not starts:
         return None
-    # Below the working folder, any path may be printed.
     folders = [os.path.normpath(start) for start in starts]
-    if any(folder == "." or _MAGIC.search(folder) or " " in folder for folder in folders):
+    if any(_MAGIC.search(folder) or " " in folder for folder in folders):
         return None
-    return [f"{folder}/{UNKNOWN}{suffix}" for folder in folders]
+    # Below the working folder, any path with such an ending may be printed.
+    if "." in folders:
+        return [f"{UNKNOWN}{ending}" for ending in endings] if all(endings) else None
+    return [f"{folder}/{UNKNOWN}{ending}" for folder in folders for ending in endings]
+
+
+def _take_endings(tests: list[str]) -> tuple[list[str], list[str]]:
+    """Return the endings that the names of files have, and the other tests.
+
+    The only ending is empty if the names may have any.
+    """
+    if "-name" not in tests:
+        return [""], tests
+    first = tests.index("-name")
+    last = len(tests) - 1 - tests[::-1].index("-name")
+    names = tests[first + 1 : last + 2 : 3]
+    found = [_ENDING.fullmatch(name) for name in names]
+    is_choice = first > 0 and tests[first - 1] == "(" and tests[last + 2 : last + 3] == [")"]
+    if is_choice:
+        expected = _make_name_tests([each[1] for each in found if each])
+        is_choice = tests[first - 1 : last + 3] == expected
+    if is_choice:
+        rest = [*tests[: first - 1], *tests[last + 3 :]]
+    elif first == last:
+        rest = [*tests[:first], *tests[first + 2 :]]
+    else:
+        return [""], tests
+    return [each[1] if each else "" for each in found], rest
 
 
 def _drop_narrowing(tests: list[str]) -> list[str]:

@@ -15,7 +15,13 @@ from itertools import pairwise
 import attrs
 
 from hilum_guard.commands.verdicts import SimpleCommand, program_name
-from hilum_guard.effects import git_effects, interpreted_code, network_use, program_files
+from hilum_guard.effects import (
+    git_effects,
+    ignored_files,
+    interpreted_code,
+    network_use,
+    program_files,
+)
 from hilum_guard.effects.file_access import (
     UNKNOWN,
     CommandEffects,
@@ -130,7 +136,12 @@ def _make_invocation(command: SimpleCommand, words: tuple[str, ...]) -> Invocati
 
 
 def _read_program(call: Invocation, command: SimpleCommand) -> None:
+    left_out: tuple[str, ...] | None = None
     for access in program_files.find_file_uses(call.name, call.words, call.stdin):
+        if access.generated and access.existing and call.name in ignored_files.READERS:
+            if left_out is None:
+                left_out = ignored_files.find_left_out(call.words, call.cwds)
+            access = attrs.evolve(access, left_out=left_out)
         call.add(access)
     if command.wrapper:
         return

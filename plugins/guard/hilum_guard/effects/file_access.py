@@ -36,6 +36,8 @@ class FileAccess:
             the index; empty if all files are accessed.
         left_out: Absolute patterns of paths below the path that the command leaves out; as in Git's
             pathspecs, `*` also matches slashes.
+        endings: The endings of the files below the path that the command accesses; empty if it
+            accesses all of them.
         existing: Whether the command changes the file only if it exists.
         generated: Whether a program generates the content, so that the content is not part of the
             call.
@@ -52,6 +54,7 @@ class FileAccess:
     stored: bool = False
     compared: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
     existing: bool = False
     generated: bool = False
     if_folder: bool = False

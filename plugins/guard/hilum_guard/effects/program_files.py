@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import attrs
 
-from hilum_guard.effects.file_access import UNKNOWN, AccessKind, FileAccess
+from hilum_guard.effects.file_access import CHANGED, UNKNOWN, AccessKind, Depth, FileAccess
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.tables import parse_switch, read_table
 
@@ -49,6 +50,8 @@ class Row:
         checks: Options with which a formatter writes nothing, besides the usual ones.
         verbs: The sub-commands of a formatter that has some; its other sub-commands are not
             described.
+        languages: Endings of the files that a formatter rewrites in a folder; empty if unknown.
+        everywhere: Whether a formatter without paths rewrites the files in its working folder.
     """
 
     valued: str = ""
@@ -67,6 +70,8 @@ class Row:
     rewrites: str = ""
     checks: str = ""
     verbs: str = ""
+    languages: str = ""
+    everywhere: bool = attrs.field(default=False, converter=parse_switch)
 
     @cached_property
     def option_codes(self) -> dict[str, str]:
@@ -536,8 +541,30 @@ def _read_formatter(call: _Call) -> Iterator[FileAccess]:
         if not paths or paths[0] not in call.row.verbs.split():
             return
         paths = paths[1:]
+    given = {word.partition("=")[0] for word in call.words}
+    if not paths and call.row.everywhere and given.isdisjoint(_CHOOSES_PACKAGE):
+        paths = (".",) if given.isdisjoint(_CHOOSES_CHANGED) else (CHANGED,)
+    # Only files with these endings are rewritten in a folder.
+    endings = tuple(f".{each}" for each in call.row.languages.split())
+    deep: Depth = "all" if endings else ""
     for path in paths:
-        yield FileAccess("write", path, existing=True, generated=True)
+        yield FileAccess("write", path, deep=deep, endings=endings, existing=True, generated=True)
+
+
+_CHOOSES_PACKAGE = frozenset("-p --package".split())
+_CHOOSES_CHANGED = frozenset("--dirty --staged --changed".split())
+
+
+def _read_mktemp(call: _Call) -> Iterator[FileAccess]:
+    """Read `mktemp`, which creates a file in the folder for temporary files without a template."""
+    folder = "".join(call.parsed.values("-p", "--tmpdir")[-1:])
+    # With `-t` and with `--tmpdir` alone, the template names no folder either.
+    if not folder and call.parsed.has("-t", "--tmpdir"):
+        folder = tempfile.gettempdir()
+    if folder and not call.operands:
+        yield from _use("f", folder)
+    for template in call.operands[:1]:
+        yield from _use("p", os.path.join(folder, template))
 
 
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -567,6 +594,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "sqlite": _read_sqlite,
     "formatter": _read_formatter,
     "kustomize": _read_kustomize,
+    "mktemp": _read_mktemp,
     "install": _read_install,
     "rsync": _read_rsync,
 }

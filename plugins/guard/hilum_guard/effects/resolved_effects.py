@@ -143,7 +143,8 @@ class _Resolver:
                 self.unresolved = True
                 continue
             shown = shown_path(path, self.root)
-            deep = bool(access.deep)
+            # A formatter leaves most files of a folder as they are.
+            deep = bool(access.deep) and not access.endings
             self.effects.append(Effect(access.kind, shown, deep, access.certain, access.stored))
 
     def _find_paths(self, access: FileAccess) -> Iterator[str | None]:

@@ -21,7 +21,7 @@ def read(text: str, rules: RuleList) -> None:
     if len(patterns) > MAX_RULES:
         rules.doubt(f"There are more than {MAX_RULES:,} entries.", patterns[MAX_RULES][0])
     patterns = patterns[:MAX_RULES]
-    for number, pattern in _limit_to_exceptions(patterns):
+    for number, pattern, later in _limit_to_exceptions(patterns):
         if not is_path_pattern(pattern):
             rules.doubt(f"{pattern[:80]!r} is not a pattern.", number)
             continue
@@ -33,24 +33,26 @@ def read(text: str, rules: RuleList) -> None:
                     pattern,
                     rules.name_line(number),
                     everywhere=rules.place.user,
-                    written=pattern.partition("\n")[0],
+                    written=pattern,
                     agent=rules.place.agent,
+                    later=later,
                     # People list what should not be indexed, such as builds; programs need that.
                     hides=False,
                 )
             )
 
 
-def _limit_to_exceptions(patterns: list[tuple[int, str]]) -> list[tuple[int, str]]:
+def _limit_to_exceptions(patterns: list[tuple[int, str]]) -> list[tuple[int, str, tuple[str, ...]]]:
     """Return the lines that exclude files, each with the later lines that include some again."""
     again = [(number, line) for number, line in patterns if line.startswith("!")]
     excluding = [(number, line) for number, line in patterns if not line.startswith("!")]
     if not excluding:
         return []
     if len(again) * len(excluding) > _MAX_PAIRS:
-        return [(excluding[0][0], "\n".join(line for _, line in patterns))]
+        number, first = excluding[0]
+        return [(number, first, tuple(line for after, line in patterns if after > number))]
     limited = []
     for number, pattern in excluding:
-        later = [line for after, line in again if after > number]
-        limited.append((number, "\n".join([pattern, *later])))
+        later = tuple(line for after, line in again if after > number)
+        limited.append((number, pattern, later))
     return limited

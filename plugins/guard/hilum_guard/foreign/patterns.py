@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
+
+from hilum_guard.rules.patterns import escape_path
 
 MAX_VARIANTS = 16
 """Maximum number of patterns that one pattern of another agent becomes."""
 _SEPARATORS = re.compile(r"\s*(?:&&|\|\||\||;|&|\n)\s*")
+_WILDCARD = re.compile(r"[*?\[]")
 # No build or test run works without these files and folders, so the sandbox does not hide or protect
 # them. Rules about them still hold for tools, and for commands that name them.
 _USED_BY_PROGRAMS = frozenset(
@@ -97,6 +101,17 @@ def _expand_word(word: str, *, is_last: bool) -> list[list[str]]:
 # --- paths ----------------------------------------------------------------------------------------
 
 
+def is_ambiguous_path(pattern: str) -> bool:
+    """Return whether agents disagree about what a pattern for paths means.
+
+    Such a pattern contains a backslash, which may escape a character or separate folders, or
+    brackets or braces, which may be wildcards or a part of a name.
+    """
+    if re.search(r"\\(?![*?\[\]{}!# \\])", pattern) or len(_read_backslashes(pattern)) > 1:
+        return True
+    return re.search(r"[\[\]{}]", _drop_escaped(pattern)) is not None
+
+
 def convert_path(text: str, base: Path, workspace: Path, home: Path) -> Iterator[str]:
     """Yield the patterns of hilum that match the paths of a pattern of another agent.
 
@@ -109,40 +124,80 @@ def convert_path(text: str, base: Path, workspace: Path, home: Path) -> Iterator
         workspace: Root of the workspace.
         home: The user's home folder.
     """
-    text = re.sub(r":\*$", "", text.strip()).replace("\\", "/")
+    stripped = re.sub(r":\*$", "", text.strip())
+    # A space at the end counts after a backslash.
+    if text.rstrip() != text and _ends_with_backslash(stripped):
+        stripped += " "
+    for reading in _read_backslashes(stripped):
+        yield from _convert_reading(reading, base, workspace, home)
+
+
+def _read_backslashes(pattern: str) -> list[str]:
+    """Return what a pattern with backslashes can mean, without those that separate folders."""
+    # As in `.gitignore`, a backslash escapes a character that has another meaning.
+    escaping = re.sub(r"\\(?![*?\[\]{}!# \\])", "/", re.sub(r"\\\\", "/", pattern))
+    separating = pattern.replace("\\", "/")
+    if separating == escaping:
+        return [escaping]
+    # In a path of Windows such as `src\[id]\x.ts`, it may precede such a character, too.
+    has_both = "/" in pattern and not re.search(r"\\[*?]", pattern)
+    is_odd = re.search(r"/ |\[[^\]]*/|^/|//", separating) is not None
+    return [escaping] if has_both or is_odd else [escaping, separating]
+
+
+def _drop_escaped(pattern: str) -> str:
+    """Return a pattern without its escaped characters."""
+    return re.sub(r"\\.", "", pattern)
+
+
+def _ends_with_backslash(pattern: str) -> bool:
+    """Return whether a pattern ends with a backslash that escapes what follows it."""
+    return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
+
+
+def _convert_reading(text: str, base: Path, workspace: Path, home: Path) -> Iterator[str]:
     # Some people write `** / secrets / **`, which can only mean the path without the spaces.
     text = re.sub(r"(?<=[*/]) +(?=[*/])", "", text)
     text = re.sub(r"^\$(HOME|\{HOME\})(?=/)", "~", text)
     if text.startswith("~/"):
-        yield from _relocate(f"{home}/{text[2:]}", workspace)
+        yield from _relocate(str(home), text[2:], workspace)
     elif text.startswith("//"):
-        yield from _relocate("/" + text.lstrip("/"), workspace)
+        yield from _relocate("/", text.lstrip("/"), workspace)
     elif text.startswith("/"):
-        yield from _relocate(f"{base}{text}", workspace)
+        yield from _relocate(str(base), text[1:], workspace)
         if not text.startswith("/**"):
-            yield from _relocate(text, workspace)
+            yield from _relocate("/", text[1:], workspace)
     elif text.startswith(("./", "../")) or ("/" in text.rstrip("/") and not text.startswith("**/")):
-        yield from _relocate(f"{base}/{text}", workspace)
+        yield from _relocate(str(base), text, workspace)
     else:
         # The leading `**/` means any depth, as a name without a slash does.
         rest = re.sub(r"^(\*\*/)+", "", text)
         yield rest if "/" not in rest.rstrip("/") else f"**/{rest}"
 
 
-def _relocate(path: str, workspace: Path) -> Iterator[str]:
-    """Yield the patterns for an absolute path with wildcards, as hilum sees paths."""
+def _relocate(folder: str, pattern: str, workspace: Path) -> Iterator[str]:
+    """Yield the patterns for paths in a folder, as hilum sees paths.
+
+    Args:
+        folder: The folder, absolute.
+        pattern: A pattern for paths in it, which may begin with `..`.
+        workspace: Root of the workspace.
+    """
     # Wildcards follow the literal part, which may contain `..`.
-    literal = re.split(r"(?=[^/]*[*?\[])", path, maxsplit=1)
-    known = os.path.normpath(literal[0])
-    rest = literal[1] if len(literal) > 1 else ""
-    ending = "/" if path.endswith("/") and not rest else ""
-    whole = f"{known.rstrip('/')}/{rest}" if rest else known + ending
+    parts = pattern.split("/")
+    literal = list(takewhile(lambda part: not _WILDCARD.search(_drop_escaped(part)), parts))
+    rest = "/".join(parts[len(literal) :])
+    plain = re.sub(r"\\(.)", r"\1", "/".join(literal))
+    known = os.path.normpath(f"{folder}/{plain}").replace("//", "/")
     root = str(workspace)
+    ending = "/" if pattern.endswith("/") and not rest else ""
     if known == root or known.startswith(f"{root}/"):
-        relative = whole.removeprefix(root).lstrip("/")
-        yield f"/{relative}" if relative else "/**"
+        inner = escape_path(known.removeprefix(root).lstrip("/"))
+        relative = f"{inner}/{rest}".lstrip("/") if rest else inner + ending
+        yield f"/{relative}" if relative.strip("/") else "/**"
         return
-    yield f"/{whole}"
+    outer = escape_path(known)
+    yield f"/{outer.rstrip('/')}/{rest}" if rest else f"/{outer}{ending}"
     # A pattern for a folder above the workspace may match paths in it.
     is_above = root.startswith(f"{known.rstrip('/')}/")
     if is_above and rest.startswith("**/"):

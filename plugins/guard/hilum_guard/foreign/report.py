@@ -53,7 +53,7 @@ def _describe(
     taken = 0
     for allowed in rules.allowed:
         valid = tuple(rule for rule in allowed.rules if is_valid(rule))
-        refusal = next(filter(None, map(explain_refusal, valid)), "")
+        refusal = allowed.refusal or next(filter(None, map(explain_refusal, valid)), "")
         if refusal:
             left.append(f"{allowed.written} (line {allowed.line}): {refusal}")
         elif not valid:
@@ -75,7 +75,8 @@ def _describe(
         user=place.user,
         works=tuple(works),
         offers=tuple(offers),
-        left=tuple(left),
+        # One entry may have become several, as a rule about Claude Code's agents does.
+        left=tuple(dict.fromkeys(left)),
         problems=tuple(rules.problems),
     )
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import attrs
+from hilum.command import escape_terminal
 
+from hilum_guard.foreign.braces import expand_braces, has_braces
 from hilum_guard.foreign.patterns import (
     convert_command,
     convert_path,
+    is_ambiguous_path,
     is_used_by_programs,
     split_command,
     widen_command,
 )
 from hilum_guard.rules.matching import DOMAIN, Rule, parse
-from hilum_guard.rules.patterns import fit_path
+from hilum_guard.rules.patterns import find_control_character, fit_path
 from hilum_guard.rules.tool_names import Effect, server_tools
 
 Kind = Literal["shell", "read", "edit", "write", "delete", "list", "fetch", "tool"]
@@ -48,7 +52,10 @@ _TOOL_OF_PATHS: dict[Kind, str] = {
     "write": "write_file",
     "delete": "delete_file",
 }
+# The agents in whose patterns for paths braces stand for alternatives.
+_WITH_BRACES = ("Cursor", "Copilot")
 _TOOL = re.compile(r"[A-Za-z0-9_.*?-]{1,128}")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _HOST = re.compile(r"(?:https?://)?((?:\*\.)?[\w*-]+(?:\.[\w-]+)*)(?:[:/].*)?", re.IGNORECASE)
 
 
@@ -100,11 +107,13 @@ class AllowedRule(NamedTuple):
         rules: The rules that the entry becomes, in hilum's notation.
         written: The entry as written.
         line: Its line number; 0 if unknown.
+        refusal: Why the entry cannot be taken over; empty if it can.
     """
 
     rules: tuple[str, ...]
     written: str
     line: int
+    refusal: str = ""
 
 
 class RuleList:
@@ -173,21 +182,61 @@ class RuleList:
         if len(entry.written) > MAX_ENTRY or len(entry.pattern or "") > MAX_ENTRY:
             self.doubt(f"An entry has more than {MAX_ENTRY:,} characters.", entry.line)
             return
+        if entry.kind == "shell" and entry.pattern is not None:
+            # A tab separates the words of a command, as a space does.
+            entry = entry._replace(pattern=entry.pattern.replace("\t", " "))
+        hidden = find_hidden_character(f"{entry.tool}{(entry.pattern or '').strip()}")
         if entry.effect == "allow":
-            texts = tuple(rule.text for rule in self._convert(entry, ()))
-            self.allowed.append(AllowedRule(texts, _shorten(entry.written), entry.line))
+            self._add_allowed(entry, hidden)
             return
+        if hidden:
+            reason = f"{_shorten(entry.written)} contains the character {hidden}."
+            self.doubt(reason, entry.line, entry.written)
         rules = []
-        for rule in self._convert(entry, unless):
-            if _is_comparable(rule):
-                rules.append(rule)
-            else:
-                self.doubt(f"{rule.shown!r} is not a pattern.", entry.line, entry.written)
+        for part in _read_hidden(entry) if hidden else [entry]:
+            rules += self._list_denials(part, unless)
         if not rules:
             self.left.append(
                 f"{_shorten(entry.written)} (line {entry.line}): hilum has no such tool"
             )
         self.rules += rules
+
+    def _add_allowed(self, entry: Entry, hidden: str) -> None:
+        """Add an entry that allows, which must have just one meaning."""
+        refusal = ""
+        if hidden:
+            refusal = f"it contains the character {hidden}"
+        elif entry.kind in _TOOL_OF_PATHS and not self._is_plain_path(entry):
+            refusal = (
+                "agents disagree about its brackets, braces or backslashes; use hilum permissions"
+                " allow"
+            )
+        texts: tuple[str, ...] = ()
+        if not refusal:
+            texts = tuple(rule.text for rule in self._convert(entry, ()))
+        self.allowed.append(AllowedRule(texts, _shorten(entry.written), entry.line, refusal))
+
+    def _is_plain_path(self, entry: Entry) -> bool:
+        """Return whether all agents understand the paths of an entry in the same way."""
+        try:
+            patterns = self._expand(entry)
+        except ValueError:
+            return False
+        return not any(map(is_ambiguous_path, patterns))
+
+    def _list_denials(self, entry: Entry, unless: Sequence[str]) -> list[Rule]:
+        """Return the rules for an entry that denies or asks, and report what cannot be read."""
+        rules = []
+        try:
+            for rule in self._convert(entry, unless):
+                if _is_comparable(rule):
+                    rules.append(rule)
+                else:
+                    self.doubt(f"{rule.shown!r} is not a pattern.", entry.line, entry.written)
+        except ValueError as error:
+            reason = f"{_shorten(entry.written)} cannot be read: {error}."
+            self.doubt(reason, entry.line, entry.written)
+        return rules
 
     def doubt(self, reason: str, line: int = 0, written: str = "") -> None:
         """Record that a part of the file cannot be read, although it may deny something."""
@@ -285,27 +334,48 @@ class RuleList:
         yield self._rule(entry, "web_fetch", f"{DOMAIN}{host}")
 
     def _convert_paths(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
-        place = self.place
-        patterns = convert_path(entry.pattern or "", place.base, place.workspace, place.home)
         tool = _TOOL_OF_PATHS.get(entry.kind, entry.tool)
-        excepted = [
+        patterns = list(dict.fromkeys(chain.from_iterable(map(self._relate, self._expand(entry)))))
+        excepted = tuple(
             f"!{each}"
             for pattern in unless
-            for each in convert_path(pattern, place.base, place.workspace, place.home)
+            # An exception that may be meant in another way could be too wide.
+            if not is_ambiguous_path(pattern)
+            for each in self._relate(pattern)
             if not each.startswith(("//", "~"))
-        ]
-        found = list(dict.fromkeys(patterns))
+        )
         if entry.effect == "allow":
-            found = self._select_allowed(entry.pattern or "", found)
-        for pattern in found:
-            hides = "/**" not in found and self._can_hide(pattern)
-            whole = "\n".join([pattern, *excepted]) if excepted else pattern
-            yield self._rule(entry, tool, whole, hides=hides)
+            patterns = self._select_allowed(entry.pattern or "", patterns)
+        for pattern in patterns:
+            hides = "/**" not in patterns and self._can_hide(pattern)
+            later = () if pattern.startswith("//") else excepted
+            yield self._rule(entry, tool, pattern, hides=hides, later=later)
             if entry.kind == "list" and entry.effect != "allow":
                 # Files must not be listed either, neither in the folder nor in one below it.
                 folder = pattern.removesuffix("/**") or pattern
                 for each in _ALL_OF["list"]:
-                    yield self._rule(entry, each, "\n".join(dict.fromkeys([folder, whole])))
+                    yield self._rule(entry, each, folder, later=later)
+                    if folder != pattern:
+                        yield self._rule(entry, each, pattern, later=later)
+
+    def _relate(self, pattern: str) -> Iterator[str]:
+        """Yield the patterns of hilum for a pattern for paths without braces."""
+        place = self.place
+        return convert_path(pattern, place.base, place.workspace, place.home)
+
+    def _expand(self, entry: Entry) -> list[str]:
+        """Return what the pattern for paths of an entry can mean.
+
+        Raises:
+            ValueError: Its braces stand for too many patterns.
+        """
+        pattern = entry.pattern or ""
+        if not has_braces(pattern):
+            return [pattern]
+        if self.place.agent in _WITH_BRACES:
+            return expand_braces(pattern)
+        # In other agents, braces are part of a name, but people write them all the same.
+        return [pattern] if entry.effect == "allow" else [pattern, *expand_braces(pattern)]
 
     def _select_allowed(self, text: str, patterns: list[str]) -> list[str]:
         """Return the patterns that match no more paths than an entry that allows.
@@ -340,6 +410,7 @@ class RuleList:
         pattern: str | None,
         *,
         unless: tuple[str, ...] = (),
+        later: tuple[str, ...] = (),
         hides: bool = True,
     ) -> Rule:
         if pattern is not None and pattern[:1] in ("!", "#"):
@@ -353,18 +424,44 @@ class RuleList:
             written=_shorten(entry.written),
             agent=self.place.agent,
             unless=unless,
+            later=later,
             hides=hides,
         )
 
 
+def find_hidden_character(text: str) -> str:
+    """Return the first character that a text does not show, escaped; empty if there is none."""
+    plain = escape_terminal(text)
+    if plain == text:
+        return find_control_character(text)
+    hidden = next(each for each in text if escape_terminal(each) != each)
+    return escape_terminal(hidden)
+
+
+def _read_hidden(entry: Entry) -> list[Entry]:
+    """Return what an entry with hidden characters can mean: one entry for each of its lines."""
+    if entry.pattern is None:
+        return [entry]
+    pattern = "".join(each for each in entry.pattern if not _is_invisible(each))
+    return [entry._replace(pattern=part) for part in _CONTROLS.split(pattern) if part.strip()]
+
+
+def _is_invisible(character: str) -> bool:
+    is_control = _CONTROLS.match(character) is not None
+    return escape_terminal(character) != character and not is_control
+
+
 def _shorten(text: str) -> str:
-    shown = " ".join(text.split())
+    """Return an entry on one line, with hidden characters escaped, and not too long."""
+    shown = escape_terminal(text.strip()).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= MAX_WRITTEN else shown[: MAX_WRITTEN - 1] + "…"
 
 
 def _is_comparable(rule: Rule) -> bool:
-    """Return whether the pattern of a rule can be compared with paths."""
-    return rule.pattern is None or not rule.about_paths or is_path_pattern(rule.pattern)
+    """Return whether the pattern of a rule can be compared with what the rule is about."""
+    if rule.pattern is None or not rule.about_paths or rule.tool in _SHELL:
+        return True
+    return is_path_pattern(rule.pattern)
 
 
 def is_path_pattern(pattern: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import NamedTuple
@@ -17,9 +17,10 @@ MAX_BYTES = 100_000_000
 MAX_ENTRIES = 5_000_000
 """Maximum number of entries to read; the extension `IEOT` could repeat the same entries."""
 _HEADER = struct.Struct(">4sII")
-_HASH_SIZES = (20, 32)  # in bytes: SHA-1 and SHA-256
+HASH_SIZES = (20, 32)
+"""The sizes of hashes in bytes: SHA-1 and SHA-256."""
 # An entry has 24 bytes before the mode; the flags after the hash contain the length of the path.
-_ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
+_ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
 # Entry types in a mode: a nested repository, and a folder in a sparse index, which may contain a
@@ -76,7 +77,7 @@ def read_index(path: str) -> tuple[bytes, list[IndexEntry]]:
     signature, version, count = _HEADER.unpack_from(data)
     if signature != b"DIRC" or version not in (2, 3, 4) or len(data) > MAX_BYTES:
         raise ValueError("the index cannot be read")
-    for size in _HASH_SIZES:
+    for size in HASH_SIZES:
         with suppress(ValueError, struct.error, IndexError):
             entries = _list_entries(data, count, version, size)
             return data, entries
@@ -154,7 +155,7 @@ def may_have_nested_repositories(folder: str) -> bool:
     return data.find(b"IEOT", at) >= 0
 
 
-def find_nested_repositories(path: str) -> set[str]:
+def find_nested_repositories(path: str, sizes: Sequence[int] = HASH_SIZES) -> set[str]:
     """Return the nested repositories that an index names, relative to its working tree.
 
     The result may include paths that are not in the index. No path in the first `MAX_BYTES` bytes
@@ -162,6 +163,7 @@ def find_nested_repositories(path: str) -> set[str]:
 
     Args:
         path: An index, or a shared part of a split index. The path need not be a regular file.
+        sizes: The sizes that the hashes may have, which the index does not say.
 
     Raises:
         OSError: The file cannot be read.
@@ -176,15 +178,14 @@ def find_nested_repositories(path: str) -> set[str]:
     if len(data) < _HEADER.size:
         return set()
     _, version, count = _HEADER.unpack_from(data)
-    names = islice(_find_names(data, count, version), MAX_ENTRIES)
+    names = islice(_find_names(data, count, version, sizes), MAX_ENTRIES)
     return {os.fsdecode(name) for name in names if name}
 
 
-def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
+def _find_names(data: bytes, count: int, version: int, sizes: Sequence[int]) -> Iterator[bytes]:
     """Yield the path of each nested repository, and an empty path for each other entry."""
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
-        # The index does not name its hash algorithm, so it is read with both hash sizes.
-        for size in _HASH_SIZES:
+        for size in sizes:
             # An invalid entry means either that Git also stops there, or that this hash size is the
             # wrong one.
             with suppress(ValueError, struct.error, IndexError):

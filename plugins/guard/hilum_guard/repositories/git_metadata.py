@@ -24,7 +24,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from hilum_guard.file_names import QUARANTINED, resolve_links
-from hilum_guard.repositories.git_index import find_nested_repositories
+from hilum_guard.repositories.git_index import HASH_SIZES, find_nested_repositories
 
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
@@ -336,10 +336,33 @@ def gitlinks(folder: str) -> set[str]:
             ]
     except OSError:
         return found
+    sizes = _list_hash_sizes(folder) if names else ()
     for name in names:
         with suppress(OSError):
-            found |= find_nested_repositories(f"{folder}/{name}")
+            found |= find_nested_repositories(f"{folder}/{name}", sizes)
     return found
+
+
+_FORMATS = {"sha1": 20, "sha256": 32}
+
+
+def _list_hash_sizes(folder: str) -> tuple[int, ...]:
+    """Return the sizes that the hashes in a repository's index may have, in bytes.
+
+    Git reads the object format only from the repository's own settings, and takes SHA-1 without
+    one. An index that is read with the other size seems to name repositories that it does not.
+    """
+    text = read(f"{common_folder(folder) or folder}/config")
+    if text is None or text == UNREADABLE:
+        return HASH_SIZES
+    if "objectformat" not in text.casefold():
+        return (_FORMATS["sha1"],)
+    settings = parse_config(text)
+    named = {each.value.lower() for each in settings if each.name == "extensions.objectformat"}
+    is_plain = all(each.plain for each in settings if each.name in ("?", "extensions.objectformat"))
+    if len(named) != 1 or not is_plain or not named <= _FORMATS.keys():
+        return HASH_SIZES
+    return (_FORMATS[named.pop()],)
 
 
 def metadata_files(folder: str) -> Iterator[str]:

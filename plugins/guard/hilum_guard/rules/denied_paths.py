@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from hilum_guard.file_names import resolve_links
 from hilum_guard.rules.matching import Rule, path_kinds
-from hilum_guard.rules.patterns import fit_path, literal_folder
 
 MAX_ENTRIES = 20_000
 """Maximum number of workspace entries matched against a pattern before each command."""
@@ -50,9 +49,9 @@ def find_denied_paths(
         kinds = path_kinds(rule.tool, catalog) if is_enforced else frozenset[str]()
         if not kinds:
             continue
-        found, is_complete = _find_matching(rule.pattern or "", roots[0])
+        found, is_complete = _find_matching(rule, roots[0])
         for extra_root in roots[1:]:
-            more, is_all = _find_matching_below(rule.pattern or "", extra_root)
+            more, is_all = _find_matching_below(rule, extra_root)
             found += more
             is_complete = is_complete and is_all
         complete = complete and is_complete
@@ -64,32 +63,32 @@ def find_denied_paths(
     return DeniedPaths(tuple(protected), tuple(hidden), complete, denying)
 
 
-def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
-    """Return the topmost paths that match a pattern, and whether all entries were checked."""
-    folder = literal_folder(pattern)
+def _find_matching(rule: Rule, root: Path) -> tuple[list[str], bool]:
+    """Return the topmost paths that match a rule, and whether all entries were checked."""
+    folder = rule.literal_folder
     base = str(root) if folder is None else os.path.join(root, folder)
     if not os.path.lexists(base):
         return [], True
     if folder is not None:
         relative = os.path.relpath(base, root)
-        if _is_everything_below(pattern) or fit_path(pattern, relative, strict=False):
+        if _is_everything_below(rule.pattern or "") or rule.fits_path(relative):
             return [resolve_links(base)], True
-    return _walk_matching(pattern, base, f"{root}/")
+    return _walk_matching(rule, base, f"{root}/")
 
 
-def _find_matching_below(pattern: str, extra_root: Path) -> tuple[list[str], bool]:
+def _find_matching_below(rule: Rule, extra_root: Path) -> tuple[list[str], bool]:
     """Return the topmost paths below an extra root that match a pattern, as ``_find_matching``."""
     # Rules see these paths as absolute ones.
-    return _walk_matching(pattern, str(extra_root), "")
+    return _walk_matching(rule, str(extra_root), "")
 
 
-def _walk_matching(pattern: str, base: str, prefix: str) -> tuple[list[str], bool]:
-    """Return the topmost paths in a folder that match a pattern.
+def _walk_matching(rule: Rule, base: str, prefix: str) -> tuple[list[str], bool]:
+    """Return the topmost paths in a folder that match a rule.
 
     Args:
-        pattern: The pattern.
+        rule: The rule, which denies.
         base: The folder.
-        prefix: The beginning of paths that the pattern does not see.
+        prefix: The beginning of paths that the rule does not see.
     """
     found: list[str] = []
     walk = _Walk(base)
@@ -97,7 +96,7 @@ def _walk_matching(pattern: str, base: str, prefix: str) -> tuple[list[str], boo
         if seen > MAX_ENTRIES:
             return found, False
         path = entry.path.removeprefix(prefix)
-        if fit_path(pattern, path, strict=False):
+        if rule.fits_path(path):
             # Protecting a path also protects everything below it.
             found.append(resolve_links(entry.path))
         # The `.git` folder is protected by other means and contains too many files.
@@ -108,8 +107,6 @@ def _walk_matching(pattern: str, base: str, prefix: str) -> tuple[list[str], boo
 
 def _is_everything_below(pattern: str) -> bool:
     """Return whether a pattern matches everything below its folder: ``docs/**``, ``docs/*``."""
-    if "\n" in pattern:
-        return False
     stars = len(pattern) - len(pattern.rstrip("*"))
     return pattern.rstrip("/").endswith(("/**", "/*")) and pattern.count("*") == stars
 

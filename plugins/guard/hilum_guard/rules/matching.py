@@ -24,6 +24,7 @@ from hilum_guard.file_names import folded
 from hilum_guard.rules.option_spellings import fit_options
 from hilum_guard.rules.patterns import (
     NAMED,
+    find_control_character,
     fit_arguments,
     fit_host,
     fit_path,
@@ -84,6 +85,8 @@ class Rule:
         written: For a rule of another agent: the rule as written in the agent's file.
         agent: For a rule of another agent: the name of the agent.
         unless: For a rule about commands: patterns of commands that the rule does not match.
+        later: For a rule about paths: further lines after the pattern, as in a ``.gitignore`` file:
+            the last line that matches decides, and ``!`` means no match.
         hides: Whether the rule also concerns commands that may use its paths without naming them.
             If so, the sandbox hides or protects the paths.
     """
@@ -97,6 +100,7 @@ class Rule:
     written: str = ""
     agent: str = ""
     unless: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
     hides: bool = True
 
     @property
@@ -154,6 +158,15 @@ class Rule:
             return False
         return not (pattern.startswith((DOMAIN, EXACT)) or NAMED.match(pattern))
 
+    @property
+    def literal_folder(self) -> str | None:
+        """The folder that contains all paths of the rule, if one is known."""
+        return None if self.later else literal_folder(self.pattern or "")
+
+    def fits_path(self, path: str) -> bool:
+        """Return whether a path, as in ``fit_path``, is one of the rule's paths."""
+        return fit_path(self.pattern or "", path, strict=self.strict, later=self.later)
+
 
 @attrs.frozen
 class CallFacts:
@@ -200,6 +213,12 @@ def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = Tru
         raise ValueError(f"{text!r} has an empty pattern; write {name} for every call of the tool")
     if name == "network" or STANDARD.get(name) == "network":
         pattern = _parse_host(text, name, pattern)
+    is_about_paths = name in CATEGORIES or STANDARD.get(name) in ("read", "write")
+    control = find_control_character(pattern) if is_about_paths else ""
+    if control and not NAMED.match(pattern):
+        raise ValueError(
+            f"{text!r} contains the control character {control}; write one rule for each path"
+        )
     if pattern[0] in "!#":
         raise ValueError(
             f"{text!r} begins with {pattern[0]!r}, which no pattern does; instead, use a rule that"
@@ -249,7 +268,7 @@ def explain(rule: Rule) -> str:
     if pattern is None or rule.about_all:
         also = "" if rule.strict else _ALSO.get(rule.tool, "")
         return f"{calls} {meaning}{also}"
-    pattern = pattern.replace("\n", ", ")
+    pattern = ", ".join((pattern, *rule.later))
     if rule.about_hosts:
         also = "" if rule.strict else ", by any tool or command"
         return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"
@@ -376,7 +395,7 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     if rule.about_hosts:
         return _fit_named_host(rule, facts)
     if facts.paths:
-        fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
+        fits = [rule.fits_path(path) for path in facts.paths]
         return _YES[all(fits) if rule.strict else any(fits)]
     # If a pattern has no meaning for a tool, an allow rule does not allow the call, but a deny rule
     # denies it.
@@ -423,7 +442,7 @@ def _fit_paths(rule: Rule, resolved: ResolvedEffects, kinds: frozenset[str]) -> 
     if not kinds:
         return
     for effect in resolved.effects:
-        yield _fit_path_effect(rule.pattern or "", effect, kinds)
+        yield _fit_path_effect(rule, effect, kinds)
     if resolved.unread:
         yield "unread"
 
@@ -467,16 +486,16 @@ def _fit_category(category: str, facts: CallFacts) -> Iterator[Fit]:
         yield "unread"
 
 
-def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
+def _fit_path_effect(rule: Rule, effect: PathEffect, kinds: frozenset[str]) -> Fit:
     """Return whether an effect concerns a rule's paths and kinds."""
     if effect.kind != "any" and effect.kind not in kinds:
         return ""
     certain: Fit = "yes" if effect.certain else "maybe"
-    if fit_path(pattern, effect.path, strict=False):
+    if rule.fits_path(effect.path):
         return certain
     if not effect.deep:
         return ""
-    folder = literal_folder(pattern)
+    folder = rule.literal_folder
     if folder is None:  # a path below the folder may match the pattern
         return "maybe" if effect.stored else "unread"
     if not is_within(folder, effect.path):

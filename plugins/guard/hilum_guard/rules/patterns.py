@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -19,6 +20,8 @@ UNKNOWN = "…"
 """Placeholder for a part of a word that is known only at run time."""
 NAMED = re.compile(r"[A-Za-z_]\w*=")
 """Matches the prefix of a pattern for named arguments."""
+# Control characters, and what is a line break for some programs.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _WILDCARDS = re.compile(r"[*?\[\\]")
 # The text that wildcards match in an argument. `*` and `?` do not match the characters that
 # separate the parts of a URL, so that no host can be mistaken for another.
@@ -146,54 +149,89 @@ def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
+def find_control_character(text: str) -> str:
+    """Return the first control character or line separator in a text, escaped; empty if none."""
+    found = _CONTROL.search(text)
+    return found[0].encode("unicode_escape").decode() if found else ""
+
+
+def fit_path(pattern: str, path: str, *, strict: bool, later: Sequence[str] = ()) -> bool:
     """Return whether a path matches a pattern, as in ``.gitignore``: ``docs/**``, ``*.lock``.
 
     Args:
         pattern: The pattern; it matches absolute paths if it begins with two slashes or ``~/``.
-            Of several lines, the last one that matches decides, and ``!`` means no match.
         path: The path, relative to the workspace, or absolute if outside it.
-        strict: Whether the match is case-sensitive.
+        strict: Whether the match is case-sensitive, and brackets are wildcards only. Otherwise they
+            may also be part of a name: ``src/[id]/x`` matches ``src/i/x`` and ``src/[id]/x``.
+        later: Further lines after the pattern, as in a ``.gitignore`` file: the last line that
+            matches decides, and ``!`` means no match. Such lines concern the workspace only.
     """
     if pattern.startswith("~/"):
-        pattern = f"/{Path.home()}{pattern[1:]}"
-    if "\n" in pattern:
-        return not path.startswith("/") and _compile_path(
-            _folded_unless(pattern, strict)
-        ).match_file(_folded_unless(path, strict))
+        pattern = f"/{escape_path(str(Path.home()))}{pattern[1:]}"
     is_absolute = pattern.startswith("//")
     is_anchored = "/" in pattern.strip("/")
     # A rule that denies `*.lock` also denies matching files outside the workspace.
-    if path.startswith("/") != is_absolute and (strict or is_anchored):
+    if path.startswith("/") != is_absolute and (strict or is_anchored or later):
         return False
     if is_absolute:
         pattern = "/" + pattern.lstrip("/")
+    lines = (pattern, *later)
     if not strict:
-        pattern = folded(pattern)
+        lines = tuple(map(folded, lines))
         path = folded(path)
-    return _compile_path(pattern).match_file(path.lstrip("/"))
+    return _compile_path(lines, strict).match_file(_on_one_line(path.lstrip("/")))
+
+
+def _on_one_line(text: str) -> str:
+    """Return a pattern or a path without line breaks, which regular expressions treat specially.
+
+    No path contains the character that replaces them.
+    """
+    return text.replace("\n", "\0")
 
 
 @cache
-def _compile_path(pattern: str) -> GitIgnoreSpec:
+def _compile_path(lines: tuple[str, ...], strict: bool) -> GitIgnoreSpec:
+    """Return the compiled lines; each is one pattern, whatever characters it contains."""
     from pathspec import GitIgnoreSpec  # imported with the first rule about a path
 
-    return GitIgnoreSpec.from_lines(pattern.split("\n"))
+    readings = []
+    for line in map(_on_one_line, lines):
+        readings.append(line)
+        literal = escape_brackets(line)
+        if literal != line and not strict and not line.startswith("!"):
+            readings.append(literal)
+    with warnings.catch_warnings():
+        # Python warns that the meaning of `[[` in an expression may change in a future version.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return GitIgnoreSpec.from_lines(readings)
+        except re.error:  # a range such as `[z-a]`, which matches nothing
+            return GitIgnoreSpec.from_lines([] if strict else map(escape_brackets, lines))
 
 
-def _folded_unless(text: str, strict: bool) -> str:
-    return text if strict else folded(text)
+def escape_brackets(pattern: str) -> str:
+    """Return a pattern whose brackets are part of a name."""
+    return re.sub(r"\\.|[\[\]]", _escape_bracket, pattern, flags=re.DOTALL)
+
+
+def _escape_bracket(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("\\") else f"\\{found[0]}"
+
+
+def escape_path(path: str) -> str:
+    """Return a pattern that matches a path without its wildcards, from its second character on."""
+    # In the syntax of `.gitignore`, these characters are wildcards.
+    text = re.sub(r"([\\*?\[\]])", r"\\\1", path)
+    # A trailing space counts only after a backslash.
+    return f"{text[:-1]}\\ " if text.endswith(" ") else text
 
 
 def exact_path(path: str) -> str:
     """Return the pattern that matches only the given path."""
-    # In the syntax of `.gitignore`, these characters are wildcards, negations and comments.
-    text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
-    if path.startswith("/"):
-        return f"/{text}"
-    # A trailing space counts only after a backslash.
-    end = "\\ " if path.endswith(" ") else ""
-    return f"/{text.removesuffix(' ')}{end}"
+    # At the beginning of a pattern, `!` and `#` are a negation and a comment.
+    text = re.sub(r"([!#])", r"\\\1", escape_path(path))
+    return f"/{text}"
 
 
 def literal_folder(pattern: str) -> str | None:
@@ -203,8 +241,6 @@ def literal_folder(pattern: str) -> str | None:
         ``docs`` for ``docs/**``, ``src`` for ``/src/*.py``; None for ``*.lock``, which matches
         paths anywhere.
     """
-    if "\n" in pattern:
-        return None
     if pattern.startswith("~/"):
         pattern = f"/{Path.home()}{pattern[1:]}"
     if "/" not in pattern.rstrip("/"):

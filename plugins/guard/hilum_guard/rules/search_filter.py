@@ -9,8 +9,8 @@ from pathlib import Path
 from hilum import config_folder, data_folder
 
 from hilum_guard.protected_files import secret
-from hilum_guard.rules.matching import path_kinds
-from hilum_guard.rules.patterns import exact_path, fit_path
+from hilum_guard.rules.matching import Rule, path_kinds
+from hilum_guard.rules.patterns import exact_path
 from hilum_guard.rules.rule_files import Rules
 from hilum_guard.secrets.secret_paths import SecretFiles
 
@@ -29,7 +29,7 @@ def make_filter(
         root: Root of the workspace, resolved.
         catalog: The permission categories of the tools, by name.
     """
-    patterns = list(_find_patterns(rules, base, catalog))
+    withholding = list(_find_withholding(rules, base, catalog))
     of_reading = [rule for rule in rules.of("allow") if rule.tool in ("read_file", "read")]
     allowed = {rule.pattern for rule in of_reading if rule.pattern}
     # The workspace may be the home folder, which contains hilum's folders.
@@ -45,23 +45,22 @@ def make_filter(
         is_secret = not is_base_secret and (path in links or bool(secret(path)))
         if is_secret and path not in allowed and exact_path(path) not in allowed:
             return True
-        return any(fit_path(pattern, path, strict=False) for pattern in patterns)
+        return any(rule.fits_path(path) for rule in withholding)
 
     return is_withheld
 
 
-def _find_patterns(rules: Rules, base: str, catalog: Mapping[str, str]) -> Iterator[str]:
-    """Yield the patterns for the paths that rules prevent from being read."""
+def _find_withholding(rules: Rules, base: str, catalog: Mapping[str, str]) -> Iterator[Rule]:
+    """Yield the rules that prevent paths from being read."""
     for rule in rules.rules:
         if rule.effect == "allow" or not rule.about_paths:
             continue
         if "read" not in path_kinds(rule.tool, catalog):
             continue
-        pattern = rule.pattern or ""
         # The user has approved the search path, so a rule that asks about it is satisfied. A rule
         # that denies the path still applies.
-        if rule.effect == "deny" or not fit_path(pattern, base, strict=False):
-            yield pattern
+        if rule.effect == "deny" or not rule.fits_path(base):
+            yield rule
 
 
 def _find_own_folders(root: Path) -> Iterator[str]:

@@ -1,0 +1,70 @@
+"""Decide which variables of the environment may change what a command or script does."""
+
+from __future__ import annotations
+
+import re
+
+# Variables that set what a program prints or connects to, but not which work it does.
+_HARMLESS_NAME = re.compile(
+    r"CI|TZ|TERM|LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES"
+    r"|DEBUG|VERBOSE|LOG_LEVEL|(?:NODE|RAILS|RACK|MIX|APP|FLASK)_ENV|DJANGO_SETTINGS_MODULE"
+    r"|[A-Z][A-Z_]*_(?:URL|HOST|PORT)|NX_(?:DAEMON|VERBOSE_LOGGING|NO_CLOUD|TUI|PARALLEL)"
+    r"|DO_NOT_TRACK|(?:NEXT|TURBO)_TELEMETRY_DISABLED|RUST_(?:LOG|BACKTRACE)|GOMAXPROCS"
+    r"|CARGO_(?:TERM_COLOR|INCREMENTAL|TARGET_DIR)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)"
+    r"|PYTHON(?:UTF8|IOENCODING|WARNINGS)|UV_(?:FROZEN|LOCKED|NO_SYNC|OFFLINE|CACHE_DIR)"
+    r"|POETRY_VIRTUALENVS_IN_PROJECT|COMPOSER_ALLOW_SUPERUSER"
+)
+# Variables some of whose values are harmless.
+_HARMLESS_VALUES = {
+    "PYTHONPATH": r"(?:(?:\$PWD/?|\$\{PWD\}/?)?(?!/)(?:(?!\.\.)[\w./-])*:?)*",
+    "RUSTFLAGS": r"-D ?warnings",
+    "NODE_OPTIONS": r"(?:\s*--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules))+",
+    "MAKEFLAGS": r"(?:-j ?\d*|--no-print-directory|\s)+",
+}
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_LEADING_ASSIGNMENT = re.compile(r"""[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'()]*)+\s+""")
+# What sets variables for the rest of a text, or for a program.
+_SETS = re.compile(
+    r"(?:^|[\s;&|({])(?:export|declare|typeset|readonly|env)\s"
+    r"|(?:^|[;&|({\n])\s*(?:read|source|\.|set(?!\s+-)|eval)\s"
+    r"|(?:^|[\s;&|({])([A-Za-z_]\w*=[^\s;&|]*)"
+)
+
+
+def is_assignment(word: str) -> bool:
+    """Return whether a word sets a variable: `CI=1`."""
+    return _ASSIGNMENT.fullmatch(word) is not None
+
+
+def is_harmless(assignment: str) -> bool:
+    """Return whether a variable certainly does not change what a program does: `CI=1`."""
+    name, _, value = assignment.partition("=")
+    if name in _HARMLESS_VALUES:
+        return re.fullmatch(_HARMLESS_VALUES[name], value) is not None
+    return _HARMLESS_NAME.fullmatch(name) is not None
+
+
+def split_assignments(text: str, count: int) -> tuple[str, str]:
+    """Return the variables in front of a command, and the command.
+
+    Args:
+        text: The text of the command.
+        count: The number of variables that it sets.
+    """
+    at = 0
+    for _ in range(count):
+        match = _LEADING_ASSIGNMENT.match(text, at)
+        # A value that is computed remains a part of what cannot be read.
+        at = match.end() if match else len(text)
+    return text[:at], text[at:]
+
+
+def may_steer(text: str) -> bool:
+    """Return whether a command line may set variables that choose what a script runs."""
+    return any(
+        not found[1] or not (is_harmless(found[1]) or _JAVA.match(found[1]))
+        for found in _SETS.finditer(text)
+    )
+
+
+_JAVA = re.compile(r"JAVA_(?:HOME|OPTS)=")
