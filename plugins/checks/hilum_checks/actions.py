@@ -33,7 +33,12 @@ from hilum_checks.git_rules import (
     read_commit_of_files,
 )
 from hilum_checks.model import Commands, Constraint, Content, Effect, Messages, Paths
-from hilum_checks.plain_actions import ADDED_PACKAGES, adds_packages, read_plain
+from hilum_checks.plain_actions import (
+    ADDED_PACKAGES,
+    adds_packages,
+    read_plain,
+    read_plain_in_folders,
+)
 from hilum_checks.rule_scope import Scope
 from hilum_checks.secret_texts import read_secrets
 from hilum_checks.tokens import Token
@@ -99,6 +104,9 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
         return read_branches(verb, clause)
     if not clause.names:
         return read_plain(verb, clause, effect, scope)
+    placed = read_plain_in_folders(verb, clause, effect, scope)
+    if placed:
+        return placed
     return _read_named(verb, clause, scope)
 
 

@@ -22,7 +22,7 @@ _CODE = re.compile(
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
     r"|@ts-[a-z-]+|@author|@apply|@[a-z]\w*(?:\.\w+)+|<(?:img|script|style|iframe|center|font|marquee|button)>"
     r"|\w+\(['\"][\w./-]+|[\w.]+ = ['\"].*['\"]|import [\w{][^`]* from ['\"][^'\"]+['\"];?"
-    r"|[a-z_]\w*=(?:True|False|None|true|false)"
+    r"|[a-z_]\w*=(?:True|False|None|true|false)|from [\w.]+ import \w+|\w+(?:::\w+)+\(\)"
     r"|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!"
     r"|!important|except:"
 )
@@ -142,6 +142,8 @@ def code_expression(name: str) -> str:
     if name in _KEYWORDS:
         found = f"(?m:{_KEYWORDS[name]})"
         return found + (mark_detail(f"|{_spaced_call(name)}") if name == "print" else "")
+    if imported := _IMPORTED_NAME.fullmatch(name):
+        return _import_expression(imported[1], imported[2])
     if argument := _NAMED_ARGUMENT.fullmatch(name):
         return rf"(?<![\w.$]){argument[1]}{_SPACES}={_SPACES}{argument[2]}(?!\w)"
     text = re.sub(r"\((?:\.\.\.|…)?\)$", "(", name)
@@ -182,14 +184,22 @@ _SPACES = mark_detail(r"\s*")
 _IMPORTABLE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)*)\.([A-Za-z_]\w*)\(")
 
 
+_IMPORTED_NAME = re.compile(r"from ([\w.]+) import (\w+)")
+
+
+def _import_expression(module: str, name: str) -> str:
+    """Return an expression for Python's imports of a name from a module."""
+    names = rf"(?:\([^()]*?|[^()\n]*?)\b{re.escape(name)}\b"
+    return rf"(?m:^[ \t]*from[ \t]+{re.escape(module)}[ \t]+import[ \t]*{names})"
+
+
 def _imported_call(module: str, name: str) -> str:
     """Return an expression for imports of a function, and for calls of it in a renamed module.
 
     `from time import sleep` and `import time as t` with `t.sleep(` are ways to call `time.sleep(`.
     """
+    direct = f"|{_import_expression(module, name)}"
     module, name = re.escape(module), re.escape(name)
-    names = rf"(?:\([^()]*?|[^()\n]*?)\b{name}\b"
-    direct = rf"|(?m:^[ \t]*from[ \t]+{module}[ \t]+import[ \t]*{names})"
     renamed = (
         rf"|(?m:^[ \t]*import[ \t]+(?:[\w., \t]+,[ \t]*)?{module}[ \t]+as[ \t]+(?P<module>\w+)\b)"
         rf"(?=(?s:.*?)(?<![\w.$])(?P=module)\.{name}\()"

@@ -505,6 +505,9 @@ def _has_option(option: str, words: Words) -> bool:
         return any(_is_long_option(word, option, words[0]) for word in words[1:])
     if _is_long_name(option, words):
         return True
+    # A property of Java's programs: `-DskipTests`, `-D skipTests`.
+    if option.startswith("-D") and len(option) > 2:
+        return option in words[1:] or ("-D", option[2:]) in pairwise(words[1:])
     if option == "-i" and words[0].rpartition("/")[2] in _EDITS_IN_PLACE:
         return any(_IN_PLACE.match(word) for word in words[1:])
     if not option[1:].isalpha():

@@ -23,7 +23,7 @@ EXTENSIONS = """
 FILES = frozenset(
     """
     Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile
-    README node_modules __pycache__
+    README node_modules __pycache__ mvnw gradlew
     """.split()
 )
 DOTTED = re.compile(
@@ -310,6 +310,7 @@ STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge|glab mr accept")
 MERGE_BRANCH = phrases("git merge")
+NO_MERGE = phrases("git merge --abort|git merge --quit")
 TAG = phrases(
     "git tag -a|git tag -s|git tag -m|git tag -u|git tag -f|git tag -F|git tag v*|git tag [0-9]*"
     "|git tag release*"
