@@ -143,7 +143,10 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\b(?:borrar|eliminar|excluir|apagar|deletar|borres?|elimines?)\b", "delete"),
     (r"\b(?:re)?(?:crear|criar|crees?)\b", "create"),
     (r"\b(?:leer|ler|leas?|lea[mn]|leia[ms]?)\b", "read"),
-    (r"\b(?:fuera del|fora do|en dehors du) (?:proyecto|projeto|projet|repositorio|repositório|dépôt)\b", "outside the project"),
+    (
+        r"\b(?:fuera del|fora do|en dehors du) (?:proyecto|projeto|projet|repositorio|repositório|dépôt)\b",
+        "outside the project",
+    ),
     (r"\breintroducir\b", "reintroduce"),
     (r"\b(?:usar|utilizar)\b", "use"),
     (r"\b(?:ejecutar|correr|executar|rodar|ejecutes?)\b", "run"),

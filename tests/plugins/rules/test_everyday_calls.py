@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hilum_checks import compile_rule, judge
+from hilum_checks.call_history import CallHistory
 
 from tests.support.judged_commands import Ruled, judge_sentence
 from tests.support.obedience.judging import make_tool
@@ -54,6 +55,8 @@ FILES = {
     "infra/main.tf": "x\n",
     "prisma/migrations/1/migration.sql": "select 1;\n",
     ".env.production": "A=1\n",
+    "Makefile": "check: lint test\nlint:\n\ttrue\ntest:\n\ttrue\nhalf: lint\nsub:\n\tmake test || true\n",
+    "justfile": "check: lint test\n    echo\nlint:\n    true\ntest:\n    true\n",
 }
 
 
@@ -292,4 +295,43 @@ def test_unit_tests_of_rust_are_tests(sentence: str, text: str, kind: str, root:
     rule = Ruled(sentence, compile_rule(sentence, hard=False).check)
     arguments = json.dumps({"path": "src/b.rs", "content": text})
     found = judge([rule], arguments, make_tool("write_file"), root)
+    assert (found.kind if found else "") == kind
+
+
+POETRY = "Run `poetry run pytest` before committing."
+BOTH = "Run `make lint` and `make test` before committing."
+JUST = "Run `just test` before committing."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "command", "kind"),
+    [
+        # in a service of the project
+        (POETRY, "docker compose exec web poetry run pytest", ""),
+        (POETRY, "docker compose run --rm web poetry run pytest", ""),
+        (POETRY, "docker-compose exec -T web poetry run pytest", ""),
+        (POETRY, "docker compose exec -d web poetry run pytest", "deny"),
+        (POETRY, "docker compose -f /tmp/x.yml exec web poetry run pytest", "deny"),
+        (POETRY, "COMPOSE_FILE=/tmp/x.yml docker compose exec web poetry run pytest", "deny"),
+        (POETRY, "docker run alpine poetry run pytest", "deny"),
+        (POETRY, "docker compose exec web poetry run black .", "deny"),
+        # as the prerequisite of another goal
+        (BOTH, "make check", ""),
+        (BOTH, "make -j4 check", ""),
+        (BOTH, "make half && make test", ""),
+        (BOTH, "make half", "deny"),
+        (BOTH, "make -i check", "deny"),
+        (BOTH, "make -n check", "deny"),
+        (BOTH, "make lint && make sub", "deny"),
+        (BOTH, "printf 'check:\\n' > Makefile && make check", "deny"),
+        (JUST, "just check", ""),
+        (JUST, "just lint", "deny"),
+    ],
+)
+def test_what_counts_as_the_required_command(
+    sentence: str, command: str, kind: str, root: Path
+) -> None:
+    rule = Ruled(sentence, compile_rule(sentence, hard=False).check)
+    arguments = json.dumps({"command": f"{command} && git commit -m a"})
+    found = judge([rule], arguments, make_tool("run_terminal_cmd"), root, CallHistory())
     assert (found.kind if found else "") == kind

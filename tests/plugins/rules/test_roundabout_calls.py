@@ -251,3 +251,65 @@ def test_both_demands_of_a_sentence_are_kept(sentence: str, root: Path) -> None:
     assert judge_sentence(sentence, f"{opening} --base main --draft", root) == ""
     assert judge_sentence(sentence, f"{opening} --base main", root) == "deny"
     assert judge_sentence(sentence, f"{opening} --base dev --draft", root) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "forbidden", "harmless"),
+    [
+        ("Nunca leer `secret.txt`.", "cat secret.txt", "cat src/a.py"),
+        ("Nunca leas `secret.txt`.", "cat secret.txt", "cat src/a.py"),
+        ("Não leia o arquivo `secret.txt`.", "cat secret.txt", "cat src/a.py"),
+        ("Ne jamais lire `src/`.", "cat src/a.py", "cat package.json"),
+        ("Ne modifiez jamais `src/`.", "echo x >> src/a.py", "cat src/a.py"),
+        ("No edites `src/`.", "echo x >> src/a.py", "cat src/a.py"),
+        ("No modificar archivos fuera del proyecto.", "echo x > ~/x", "echo x > src/b.py"),
+        ("不得直接向 `main` 推送代码。", "git push origin HEAD:main", "git push origin work"),
+        ("禁止向 `main` 分支推送。", "git push origin HEAD:main", "git push origin work"),
+        ("Never commit to `main` or `maint/*`.", "git switch main && git commit -m a", "git commit -m a"),
+        ("Never commit to `main` or `maint/*`.", "git switch -c maint/1 && git commit -m a", "git commit"),
+        ("Never merge branches.", "git merge main", "git merge --abort"),
+        ("Stable toolchain only: never use `cargo +nightly`.", "cargo +nightly fmt", "cargo fmt"),
+        ("`src/` and `mvnw` are read-only.", "sed -i s/a/b/ mvnw", "./mvnw verify"),
+        ("Never use `-DskipTests` with `mvn`.", "mvn install -DskipTests", "mvn verify"),
+        ("Never use `-DskipTests` with `mvn`.", "./mvnw -DskipTests=true verify", "mvn -DskipTests=false verify"),
+    ],
+)  # fmt: skip
+def test_usual_sentences_are_enforced(
+    sentence: str, forbidden: str, harmless: str, root: Path
+) -> None:
+    assert compile_rule(sentence, hard=False).check is not None
+    assert judge_sentence(sentence, forbidden, root) == "deny"
+    assert judge_sentence(sentence, harmless, root) == ""
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Nunca leas `x.txt` si no es necesario.",
+        "Nunca leer otros archivos en `gen/`.",
+        "Never commit to `docs/*`.",
+        "Backend only: never use `cargo +nightly`.",
+        "Never use `gradlew`.",
+    ],
+)
+def test_near_sentences_stay_advice(sentence: str) -> None:
+    assert compile_rule(sentence, hard=False).check is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "path", "forbidden", "harmless"),
+    [
+        ("No default exports in `packages/`.", "packages/a/b.ts", "export default 1;", "export const a = 1;"),
+        ("Never use `DB::table()`.", "src/a.php", "DB::table('users')", "DB::connection('users')"),
+        ("No `from typing import Optional`; use `X | None`.", "src/b.py",
+         "from typing import Any, Optional\n", "from typing import Any\n"),
+        ("单个文件不得超过 500 行。", "src/b.py", "x = 1\n" * 501, "x = 1\n"),
+    ],
+)  # fmt: skip
+def test_usual_sentences_about_code_are_enforced(
+    sentence: str, path: str, forbidden: str, harmless: str, root: Path
+) -> None:
+    assert judge_text(sentence, path, forbidden, root) == "deny"
+    assert judge_text(sentence, path, harmless, root) == ""
+    if "packages" in sentence:
+        assert judge_text(sentence, "src/b.ts", forbidden, root) == ""
