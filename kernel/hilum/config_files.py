@@ -32,7 +32,8 @@ MAX_BYTES = 4 << 20
 """Maximum size of a file in bytes."""
 MAX_SHOWN_KEY = 80
 MAX_DUPLICATES = 20
-Report = Callable[[str, int], None]
+Report = Callable[..., None]
+"""Records a mistake: its reason, its line, and whether a part of the file is lost."""
 Lines = dict[tuple[str, ...], int]
 # The lines of deeper keys are not recorded, so that a deeply nested file takes little memory.
 MAX_DEPTH = 8
@@ -58,10 +59,12 @@ class FileMistake(msgspec.Struct, frozen=True):
     Attributes:
         reason: The mistake, in one sentence.
         line: The line number; 0 if unknown.
+        is_loss: Whether a part of the file is not in the data.
     """
 
     reason: str
     line: int = 0
+    is_loss: bool = False
 
 
 class UnreadableFile(Exception):
@@ -92,7 +95,7 @@ class LoadedFile(msgspec.Struct):
     find_line: Callable[[Sequence[str]], int]
 
 
-def load_file(path: Path, contains: str = "settings") -> LoadedFile:
+def load_file(path: Path, contains: str = "settings", *, merges: bool = False) -> LoadedFile:
     """Read a configuration file. Blocks.
 
     The file's suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are
@@ -101,6 +104,8 @@ def load_file(path: Path, contains: str = "settings") -> LoadedFile:
     Args:
         path: The file.
         contains: What the file contains, for the message about a file that is not a mapping.
+        merges: Whether the lists and mappings of a key that occurs twice are merged, so that nothing
+            in them is lost.
 
     Raises:
         UnreadableFile: The file is missing, too large, malformed, or not a mapping.
@@ -108,10 +113,12 @@ def load_file(path: Path, contains: str = "settings") -> LoadedFile:
     text = _read_text(path)
     mistakes: list[FileMistake] = []
 
-    def report(reason: str, line: int) -> None:
-        mistakes.append(FileMistake(reason, line))
+    def report(reason: str, line: int, is_loss: bool = False) -> None:
+        mistakes.append(FileMistake(reason, line, is_loss))
 
     parse, index_lines = _FORMATS.get(path.suffix.lower(), (_parse_json, _index_json_lines))
+    if merges and parse is _parse_json:
+        parse = _parse_merged_json
     try:
         data = replace_surrogates(parse(text, report))
     except RecursionError:
@@ -152,7 +159,7 @@ def read_regular_file(path: str | os.PathLike[str], limit: int) -> bytes:
             raise ValueError("not a regular file")
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise ValueError(f"larger than {limit >> 10:,} KB")
+        raise ValueError(f"larger than {limit:,} bytes")
     return data
 
 
@@ -195,14 +202,21 @@ def kind_of(value: object) -> str:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def _parse_json(text: str, report: Report) -> Any:
+def _parse_merged_json(text: str, report: Report) -> Any:
+    return _parse_json(text, report, merges=True)
+
+
+def _parse_json(text: str, report: Report, *, merges: bool = False) -> Any:
     # The text may be parsed twice, but each duplicate is reported once.
-    reported = set[str]()
+    reported: dict[bool, set[str]] = {True: set(), False: set()}
 
     def build(items: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(items)
+        lost = set(mapping)
+        if merges and len(mapping) < len(items):
+            mapping, lost = _merge_items(items)
         if len(mapping) < len(items):
-            _report_duplicates(items, reported, text, report)
+            _report_duplicates(items, lost, reported, text, report)
         return mapping
 
     plain = text
@@ -225,18 +239,55 @@ def _parse_json(text: str, report: Report) -> Any:
         raise UnreadableFile(f"It is not JSON: {error}.") from None
 
 
+def _merge_items(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], set[str]]:
+    """Return a mapping with the values of equal keys merged, and the keys that lose a value."""
+    mapping: dict[str, Any] = {}
+    lost: set[str] = set()
+    for key, value in items:
+        before = mapping.get(key, value)
+        is_first = key not in mapping
+        mapping[key] = value
+        if is_first:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            mapping[key], inner = _merge_items([*before.items(), *value.items()])
+            lost |= {key} if inner else set()
+        elif isinstance(before, list) and isinstance(value, list):
+            mapping[key] = [*before, *value]
+        elif before != value:
+            lost.add(key)
+    return mapping, lost
+
+
 def _report_duplicates(
-    items: list[tuple[str, Any]], reported: set[str], text: str, report: Report
+    items: list[tuple[str, Any]],
+    lost: set[str],
+    reported: dict[bool, set[str]],
+    text: str,
+    report: Report,
 ) -> None:
+    """Report the keys that occur twice.
+
+    Args:
+        items: The items of a mapping.
+        lost: The keys of which only the last value is used.
+        reported: The keys that have been reported, by whether a value of them is lost.
+        text: The file.
+        report: Records a mistake.
+    """
     lines: dict[str, int] = {}
     counts = Counter(key for key, _ in items)
     for key, count in counts.items():
-        if count > 1 and key not in reported and len(reported) < MAX_DUPLICATES:
-            reported.add(key)
+        is_lost = key in lost
+        known = reported[is_lost]
+        if count > 1 and key not in known and len(known) < MAX_DUPLICATES:
+            known.add(key)
             shown = key[:MAX_SHOWN_KEY]
             lines = lines or _index_repeated_keys(text)
             line = lines.get(key, 0)
-            report(f"The key {shown!r} occurs twice in one mapping; the last one is used.", line)
+            used = "the last one is used" if is_lost else "all its values are used"
+            reason = f"The key {shown!r} occurs twice in one mapping; {used}."
+            report(reason, line, is_lost)
 
 
 def _index_repeated_keys(text: str) -> dict[str, int]:

@@ -245,7 +245,7 @@ async def test_a_model_that_answers_nonsense_is_told_once(project):
     """Then its answer counts for nothing, and nothing is lost."""
     async with project.model("No.", "I will not.") as server:
         done = await project("rules", "compile", "--json")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
     rejected = [each["rejected"] for each in json.loads(done.out)["proposals"]]
     assert len(rejected) == 4
     assert all("not the JSON object" in reason for reason in rejected)

@@ -28,6 +28,8 @@ _STARTS_NOTHING = re.compile(
     r"--help|-h|--version|-V|--if-present|--filter(?:-prod)?(?:=.*)?|-F.*|--dry-run"
 )
 
+_PYTHON = re.compile(r"(?:.*/)?python[\d.]*", re.DOTALL)
+
 # The package managers of a language, with the sub-commands that run a program of the project.
 _EXECUTES: dict[str, tuple[str, tuple[str, ...]]] = {
     "npx": ("js", ()),
@@ -47,6 +49,13 @@ _EXECUTES: dict[str, tuple[str, tuple[str, ...]]] = {
     "bundle": ("ruby", ("exec",)),
     "composer": ("php", ("exec",)),
 }
+# The folders in which package managers put the programs of a project.
+_INSTALLED = {
+    "node_modules/.bin": "js",
+    ".venv/bin": "python",
+    "venv/bin": "python",
+    "vendor/bin": "php",
+}
 # Commands of pnpm and Yarn that are no scripts of the project.
 _BUILT_IN = frozenset(
     """
@@ -55,7 +64,12 @@ _BUILT_IN = frozenset(
     up update upgrade version why workspace workspaces
     """.split()
 )
-_NPM_SCRIPTS = {"test": "test", "t": "test", "tst": "test", "start": "start", "stop": "stop"}
+_NPM_SCRIPTS = frozenset("test start stop".split())
+# Short options under their long names.
+_LONG_OPTIONS = {
+    "pre-commit": {"-a": "--all-files"},
+    "pytest": {"-q": "--quiet", "-v": "--verbose", "-x": "--exitfirst"},
+}
 # Programs that run all the tasks that their operands name, in any order.
 _RUNS_ALL = frozenset("make gmake ninja rake invoke inv task gradle gradlew mvn mvnw".split())
 _NX_TARGETS = frozenset(("-t", "--target", "--targets"))
@@ -89,6 +103,8 @@ def is_plain_front(text: str, *, any_variables: bool) -> bool:
         return False
     assigned = [word for word in words if variables.is_assignment(word)]
     others = [word for word in words if word not in assigned]
+    if others[-1:] == ["-m"] and _PYTHON.fullmatch(others[-2] if len(others) > 1 else ""):
+        del others[-2:]
     if any(map(_STARTS_NOTHING.fullmatch, others)):
         return False
     if others and others[0] not in _STARTS:
@@ -123,9 +139,16 @@ def _list_forms(pattern: Words, command: CommandFacts) -> Iterator[Words]:
     """Yield a pattern, and what it runs if the command was run by such a package manager, too."""
     yield pattern
     language, inner = _read_execution(pattern)
-    runners = command.command.runners
-    if inner and any(_read_execution(each)[0] == language for each in runners):
+    if inner and language in _list_languages(command):
         yield inner
+
+
+def _list_languages(command: CommandFacts) -> set[str]:
+    """Return the languages whose package managers run or have installed a command's program."""
+    programs = [each[0].rpartition("/")[2] for each in command.command.runners]
+    found = {_EXECUTES[each][0] for each in programs if each in _EXECUTES}
+    folder = command.words[0].removeprefix("./").rpartition("/")[0]
+    return found | {_INSTALLED[folder]} if folder in _INSTALLED else found
 
 
 def _read_execution(words: Words) -> tuple[str, Words]:
@@ -150,10 +173,19 @@ def _skip_options(words: Words) -> Words:
 
 def _matches(needed: Commands, pattern: Words, command: CommandFacts) -> bool:
     """Return whether a command, in another spelling, certainly matches one pattern."""
-    pattern, words = _join_values(_spell_script(pattern), _spell_script(command.words))
+    pattern, words = _join_values(_spell(pattern), _spell(command.words))
+    # `ruff check` checks the working folder.
+    if pattern[0] == "ruff" and pattern[-1] == ".":
+        pattern = pattern[:-1]
     if words != command.words:
         command = _change_words(command, words)
     return match_command(attrs.evolve(needed, patterns=(pattern,)), command) == "yes"
+
+
+def _spell(words: Words) -> Words:
+    """Return words as most rules spell them: `npm test`, `python manage.py`, `--all-files`."""
+    long = _LONG_OPTIONS.get(words[0].rpartition("/")[2], {})
+    return _spell_script(tuple(long.get(word, word) for word in words))
 
 
 def _change_words(command: CommandFacts, words: Words) -> CommandFacts:
@@ -183,18 +215,22 @@ def _join(joined: str, words: Words) -> Words:
 
 
 def _spell_script(words: Words) -> Words:
-    """Return `npm run test` and `npm t` as `npm test`, and `pnpm run lint` as `pnpm lint`."""
-    program = words[0] if words else ""
-    rest = words[1:]
+    """Return `npm run test` and `npm t` as `npm test`, `pnpm run lint` as `pnpm lint`, and so on."""
+    program, *others = words
+    rest = tuple(others)
+    # `python3 manage.py test` and `./manage.py test` run the same script.
+    if _PYTHON.fullmatch(program) and rest and rest[0].endswith(".py"):
+        return ("python", rest[0].removeprefix("./"), *rest[1:])
+    if program.endswith(".py"):
+        return ("python", program.removeprefix("./"), *rest)
     if program not in ("npm", "pnpm", "yarn"):
         return words
     has_run = rest[:1] in (("run",), ("run-script",))
-    name = rest[1:2] if has_run else rest[:1]
-    if program == "npm" and name and name[0] in _NPM_SCRIPTS:
-        return (program, _NPM_SCRIPTS[name[0]], *rest[2 if has_run else 1 :])
-    if program != "npm" and has_run and name and name[0] not in _BUILT_IN:
-        return (program, *rest[1:])
-    return words
+    if not has_run:
+        return (program, "test", *rest[1:]) if rest[:1] in (("t",), ("tst",)) else words
+    name = rest[1] if len(rest) > 1 else ""
+    is_command = name in _NPM_SCRIPTS if program == "npm" else name and name not in _BUILT_IN
+    return (program, *rest[1:]) if is_command else words
 
 
 def _split_tasks(pattern: Words) -> list[Words]:

@@ -178,6 +178,13 @@ _RULE: tuple[Written, ...] = (
         r"Never edit \3",
         SCOPES,
     ),
+    # "Never push without having run the tests: `a`", "never push before running `a`".
+    (
+        rf"^({_NEVER} (?:commit|push|merge|deploy|publish|release)) (?:without (?:having run|first"
+        rf" running|running)|before (?:having run|running)) (?:(?:the|all) )*(?:tests?|test suite)?"
+        rf":? ?({_NAMES})(?=[\s.!]*$)",
+        r"\1 without running \2",
+    ),
     # "`a/` is local state and must remain git-ignored".
     (
         rf"^({_NAME})(?: (?:is|are|contains?|holds?)\b(?P<unread>[^,;:\n]*?) and|,)? (?:must|should) "

@@ -12,12 +12,13 @@ _HARMLESS_NAME = re.compile(
     r"|DO_NOT_TRACK|(?:NEXT|TURBO)_TELEMETRY_DISABLED|RUST_(?:LOG|BACKTRACE)|GOMAXPROCS"
     r"|CARGO_(?:TERM_COLOR|INCREMENTAL|TARGET_DIR)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)"
     r"|PYTHON(?:UTF8|IOENCODING|WARNINGS)|UV_(?:FROZEN|LOCKED|NO_SYNC|OFFLINE|CACHE_DIR)"
-    r"|POETRY_VIRTUALENVS_IN_PROJECT|COMPOSER_ALLOW_SUPERUSER"
+    r"|CGO_ENABLED|DOTNET_(?:CLI_TELEMETRY_OPTOUT|NOLOGO)|POETRY_VIRTUALENVS_IN_PROJECT|COMPOSER_ALLOW_SUPERUSER"
 )
 # Variables some of whose values are harmless.
 _HARMLESS_VALUES = {
     "PYTHONPATH": r"(?:(?:\$PWD/?|\$\{PWD\}/?)?(?!/)(?:(?!\.\.)[\w./-])*:?)*",
     "RUSTFLAGS": r"-D ?warnings",
+    "GOFLAGS": r"-mod=\w+",
     "NODE_OPTIONS": r"(?:\s*--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules))+",
     "MAKEFLAGS": r"(?:-j ?\d*|--no-print-directory|\s)+",
 }

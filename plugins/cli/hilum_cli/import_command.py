@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hilum import HilumError, UsageError, home_folder
-from hilum.command import Parser, ask_line, check_folder, check_text
+from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 from hilum.foreign_files import ForeignFile, Offer, find_foreign_files
 
 from hilum_cli import exits
 from hilum_cli.foreign_leftovers import find_leftovers
 from hilum_cli.foreign_settings import find_other_settings
+from hilum_cli.import_questions import Questions, QuitError
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 EPILOG = """\
@@ -49,17 +50,25 @@ def main(argv: list[str]) -> int:
     if not options.json:
         out.say(escape_terminal("\n".join(_describe_all(found, folder, options.all))))
     results: list[dict[str, Any]] = []
+    code = exits.COMPLETED
     if not options.dry_run:
-        results = [
-            _take(file, offer, out, options) for file, offer in _choose(found, options, is_asked)
-        ]
+        questions = Questions(out, _describe_offer) if is_asked else None
+        try:
+            for file, offer in _choose(found, options, questions):
+                results.append(_take(file, offer, out, options))
+        except QuitError:
+            pass
+        except KeyboardInterrupt:
+            code = exits.INTERRUPTED
+            out.say("")
     if options.json:
         data = {"files": [_encode(file) for file in found], "taken": results}
         out.say_json(data)
     elif not options.dry_run:
         _say_rest(found, results, out, is_asked=is_asked, yes=options.yes)
-    failed = any(result["error"] for result in results)
-    return out.finish(exits.FAILED if failed else exits.COMPLETED)
+    if any(result["error"] for result in results):
+        code = code or exits.FAILED
+    return out.finish(code)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -182,7 +191,7 @@ def _encode_offer(offer: Offer) -> dict[str, Any]:
 
 
 def _choose(
-    found: Sequence[ForeignFile], options: argparse.Namespace, is_asked: bool
+    found: Sequence[ForeignFile], options: argparse.Namespace, questions: Questions | None
 ) -> Iterator[tuple[ForeignFile, Offer]]:
     """Yield the offers that the user accepts."""
     seen: set[tuple[bool, str]] = set()
@@ -192,44 +201,8 @@ def _choose(
         seen.update((file.user, offer.becomes) for offer in offers)
         if options.yes:
             yield from ((file, offer) for offer in offers if not offer.danger)
-        elif is_asked:
-            yield from ((file, offer) for offer in _ask_about(file, offers))
-
-
-def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
-    """Ask about the offers of a file: all harmless ones together, or each; the others alone."""
-    harmless = [offer for offer in offers if not offer.danger]
-    each_alone = True
-    if len(harmless) > 1:
-        question = f"Take over {len(harmless)} entries of {file.path}? [a]ll, [e]ach, [n]one: "
-        answer = _read_answer(question)
-        each_alone = answer in ("e", "each")
-        if answer in ("a", "all", "y", "yes"):
-            yield from harmless
-    if each_alone:
-        for offer in harmless:
-            if _read_answer(f"Take over {_describe_offer(offer)}? [y/N]: ") in ("y", "yes"):
-                yield offer
-    for offer in offers:
-        # A whole word, because an answer that was meant for the next question must not count.
-        if offer.danger and _read_answer(_ask_in_full(offer)) == "yes":
-            yield offer
-
-
-def _ask_in_full(offer: Offer) -> str:
-    """Return the question about a dangerous offer, with all that is taken over."""
-    rows = [f"Take over {_describe_offer(offer)}?", *(f"  {row}" for row in offer.details)]
-    if offer.details:
-        return escape_terminal("\n".join([*rows, "[yes/N]: "]))
-    return f"{rows[0]} [yes/N]: "
-
-
-def _read_answer(question: str) -> str:
-    answer = ask_line(question).casefold()
-    # A request for help is no answer. The question names the possible answers.
-    while answer in ("?", "h", "help"):
-        answer = ask_line(question).casefold()
-    return answer
+        elif questions is not None:
+            yield from ((file, offer) for offer in questions.ask_about(file, offers))
 
 
 def _take(file: ForeignFile, offer: Offer, out: Out, options: argparse.Namespace) -> dict[str, Any]:
@@ -271,5 +244,11 @@ def _say_rest(
             f"{len(dangerous)} dangerous entries were not taken over. Run hilum import in a terminal"
             " to decide about each."
         )
-    elif is_asked and not results:
-        out.say("Nothing was taken over.")
+    elif is_asked:
+        taken = sum(not result["error"] for result in results)
+        # The same entry of several files is asked about once.
+        total = len({(file.user, offer.becomes) for file in found for offer in file.offers})
+        left = (
+            "" if taken == total else f", {total - taken} left: hilum import asks about them again"
+        )
+        out.say(f"{taken} taken over{left}.")

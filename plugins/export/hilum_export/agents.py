@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hilum_agents import Definition, Permission, find_agents
+from hilum_agents.definitions.loading import TURN_KEYS
 
 from hilum_export.exported_file import ExportedFile, NotExported, Target, show_path
 
@@ -89,9 +90,16 @@ def _find_lost(definition: Definition) -> list[str]:
         lost.append(f"The time limit of {definition.timeout:g} seconds has no counterpart.")
     if definition.token_limit is not None:
         lost.append(f"The limit of {definition.token_limit:,} tokens has no counterpart.")
-    asked = [each.text for each in definition.permissions if each.effect == "ask"]
+    asked = [
+        each.text.removeprefix("ask ") for each in definition.permissions if each.effect == "ask"
+    ]
     if asked:
-        lost.append(f"Calls are not asked for: {', '.join(asked)}.")
+        lost.append(
+            f"hilum asks you before each call of {', '.join(asked)}; the exported agent may make these"
+            " calls as its program's own permissions allow."
+        )
+    if definition.title and definition.title != definition.name:
+        lost.append(f"The title {definition.title!r} has no counterpart.")
     return lost
 
 
@@ -110,7 +118,8 @@ def _make_claude_agent(definition: Definition, source: str) -> ExportedFile:
     model = _name_claude_model(definition, lost)
     if model:
         rows.append(f"model: {model}")
-    if definition.turns:
+    # hilum's own default is no limit that somebody has chosen for this agent.
+    if definition.turns and _has_turn_limit(definition):
         rows.append(f"maxTurns: {definition.turns}")
     if definition.skills is not None:
         rows.append(f"skills: [{', '.join(map(_quote, definition.skills))}]")
@@ -119,6 +128,13 @@ def _make_claude_agent(definition: Definition, source: str) -> ExportedFile:
     text = "\n".join(["---", *rows, "---", "", definition.prompt.rstrip(), ""])
     path = f"{_FOLDERS['claude']}/{definition.name}.md"
     return ExportedFile(path, text.encode(), source, tuple(lost))
+
+
+def _has_turn_limit(definition: Definition) -> bool:
+    """Return whether the agent's file limits the number of turns."""
+    limits = definition.fields.get("limits")
+    tables = [definition.fields, limits if isinstance(limits, dict) else {}]
+    return any(key in table for table in tables for key in TURN_KEYS)
 
 
 def _quote(text: str) -> str:
@@ -181,6 +197,9 @@ def _list_denied(definition: Definition, lost: list[str]) -> list[str]:
         if not names:
             missing.append(entry)
         found.update(dict.fromkeys(names))
+    # Claude Code has one more tool that writes, for which hilum has no counterpart.
+    if {"Write", "Edit"} <= set(found):
+        found["NotebookEdit"] = None
     whole = _find_patterns(definition.permissions)
     for each in definition.permissions:
         if each.effect == "deny" and each.pattern is not None and each.tool not in whole:

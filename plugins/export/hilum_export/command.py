@@ -21,7 +21,8 @@ from hilum_export.exported_file import (
 
 ABOUT = """\
 Writes this project's agents, skills and rules for another coding agent, and says what its formats cannot
-express. Files that exist are replaced only with --force.
+express. Custom commands, permissions, hooks and MCP servers are not exported. Files that exist are replaced
+only with --force.
 
   hilum export --to claude --dry-run    what would be written for Claude Code, and what is lost
   hilum export --to codex               agents to .codex/agents, skills to .agents/skills, rules to AGENTS.md
@@ -52,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     """Write agents, skills and rules for another coding agent.
 
     Returns:
-        The exit code: 1 if a file was not written.
+        The exit code: 1 if a file was not written, or would not be written.
     """
     parser = Parser("hilum export", ABOUT)
     parser.add_argument(
@@ -83,7 +84,8 @@ def main(argv: Sequence[str]) -> int:
     else:
         _say(export, outcomes, dry_run=options.dry_run)
     failed = [file for file, outcome in outcomes if outcome not in ("written", "unchanged")]
-    return int(bool(failed) and not options.dry_run)
+    # A dry run says beforehand what the export would return.
+    return int(bool(failed))
 
 
 def make_export(root: Path, target: Target) -> Export:
@@ -141,6 +143,7 @@ def _say(export: Export, outcomes: list[tuple[ExportedFile, str]], *, dry_run: b
     for each in export.left_out:
         say(f"{'not exported':<16} {each.source}")
         say(f"    {each.reason}")
+    say(f"{'not exported':<16} custom commands, permissions, hooks and MCP servers")
 
 
 def _say_json(export: Export, outcomes: list[tuple[ExportedFile, str]]) -> None:

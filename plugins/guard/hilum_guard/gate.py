@@ -324,8 +324,16 @@ class Gate:
         if asked:
             return ask(asked[0], scope=scope), _name_source(asked[1])
         rule = exact_rule or self._find_allowing_rule(call, command_verdict)
-        if rule:
+        unshown = ""
+        if exact_rule is None and (rule is None or _is_limited(rule)):
+            unshown = self._find_unshown(call, command_verdict)
+        if rule and not unshown:
             return _allow_by(rule)
+        if unshown:
+            scope = _make_exact_scope(facts)
+        if unshown and rule:
+            reason = _explain_unshown(rule, unshown)
+            command_verdict = attrs.evolve(command_verdict, reason=reason)
         if command_verdict.kind != "auto":
             return self._judge_by_policy(command_verdict, scope)
         possible = self._find_possible_question(facts)
@@ -513,6 +521,31 @@ class Gate:
             return None
         return _find_rule_of_parts(fitting, call, command_verdict)
 
+    def _find_unshown(self, call: CheckedCall, command_verdict: CommandVerdict) -> str:
+        """Return what a command does that a rule such as `npm run x` does not show.
+
+        The result is an option, or a phrase about the script that the command runs.
+        """
+        from hilum_guard.dangers.unshown import find_unshown_effect, find_unshown_option
+
+        if command_verdict.kind == "auto":
+            return ""
+        patterns = [
+            pattern_words(rule.pattern or "")
+            for rule in self.rules.of("allow")
+            if not rule.about_all and fit(attrs.evolve(rule, pattern=None), call.facts) == "yes"
+        ]
+        for command in command_verdict.commands:
+            fitting = [each for each in patterns if allowed([each], [command])]
+            # Without a rule, the question is which lasting approval it may create.
+            known = fitting or [(*command.words[:1], "", "*")]
+            options = [find_unshown_option(each, command.words) for each in known]
+            if all(options):
+                return f"has the option {options[0]}"
+        implied = [each for each in command_verdict.implied if not allowed(patterns, [each])]
+        effect = find_unshown_effect(command_verdict, implied, str(call.root))
+        return f"runs a script that {effect}" if effect else ""
+
     def _find_rule_by_effects(
         self, call: CheckedCall, command_verdict: CommandVerdict
     ) -> Rule | None:
@@ -590,6 +623,19 @@ def _explain_grave(command: SimpleCommand) -> str:
 def _explain_secrets(secrets: Mapping[str, str]) -> str:
     listed = ", ".join(f"{path} ({why})" for path, why in secrets.items())
     return f"It uses {listed}."
+
+
+def _is_limited(rule: Rule) -> bool:
+    """Return whether a rule allows only commands that are like the one that it names."""
+    # A rule such as `write(docs/**)` allows effects, so it shows them.
+    return not rule.about_all and rule.tool != "write"
+
+
+def _explain_unshown(rule: Rule, unshown: str) -> str:
+    return (
+        f"It {unshown}, which the rule that allows it does not show: {rule.text}. Only a rule for"
+        " the exact text covers it."
+    )
 
 
 def _allow_by(rule: Rule) -> Judged:

@@ -213,6 +213,19 @@ class Guard:
             listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
             self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
         self._report_foreign(rules)
+        self._report_unapplied(rules)
+
+    def _report_unapplied(self, rules: rule_files.Rules) -> None:
+        """Report restrictions of other agents that do not apply, each once."""
+        new = [each for each in rules.foreign_unapplied if each not in self._reported_problems]
+        if not new:
+            return
+        self._reported_problems.update(new)
+        say = f"Not applied: {new[0]}"
+        if len(new) > 1:
+            listed = "".join(f"\n  {each}" for each in new[:MAX_PROBLEMS_SHOWN])
+            say = f"{len(new)} restrictions of other agents are not applied:{listed}"
+        self._session.note("guard.foreign_unapplied", say=say, unapplied=new[:MAX_PROBLEMS_LOGGED])
 
     def _report_foreign(self, rules: rule_files.Rules) -> None:
         """Report new mistakes in the permission files of other agents."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hilum import UsageError
 from hilum.command import Parser, ask_line, say, say_json
-from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
+from hilum.errors import E_BAD_ARGS, E_DENIED, E_NOT_FOUND
 
 from hilum_hooks_claude import lazy
 
@@ -93,7 +93,11 @@ def _decide(root: Path, options: argparse.Namespace) -> int:
         return 0
     distrusted = [each.reason for each in own if each.is_distrusted]
     if distrusted:
-        raise UsageError(f"The hooks of this project cannot run. {distrusted[0]}")
+        raise UsageError(
+            f"The hooks of this project cannot run. {distrusted[0]}",
+            code=E_DENIED,
+            hint="Look at the project, and trust it with `hilum trust`; then approve its hooks.",
+        )
     text = approvals.describe_request(own, root)
     if not options.yes and not _ask(text):
         say("Nothing was approved.")

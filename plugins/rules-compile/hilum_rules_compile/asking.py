@@ -17,6 +17,7 @@ import trio
 from hilum import AssistantMessage, HilumError, Message, Text, UserMessage
 from hilum.models import ask_model
 from hilum_rules.binding import sounds_binding
+from hilum_rules.field_mistakes import describe_mistake
 from hilum_rules.rule import Rule
 from hilum_rules.signed_rules import hash_rule
 
@@ -214,8 +215,12 @@ def parse_answer(text: str, rules: Sequence[Rule]) -> Answers:
     """
     try:
         answer = msgspec.json.decode(_unwrap(text), type=_Answer)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise ValueError(f"The answer is not the JSON object that was requested: {error}") from None
+    except RecursionError:
+        raise ValueError("The answer is not JSON: it is nested too deeply.") from None
+    except msgspec.DecodeError as error:
+        raise ValueError(
+            f"The answer is not the JSON object that was requested: {describe_mistake(error)}."
+        ) from None
     answers = Answers()
     # Sentences with the same text have the same hash, and any of their numbers is right.
     names = {str(number): hash_rule(rule) for number, rule in enumerate(rules, 1)}
@@ -255,8 +260,8 @@ def _add(answers: Answers, part: msgspec.Raw, names: Mapping[str, str]) -> None:
         return
     try:
         proposal = msgspec.json.decode(part, type=Proposal)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        answers.rejected[name] = f"the proposal is malformed: {error}"
+    except msgspec.DecodeError as error:
+        answers.rejected[name] = f"the proposal is malformed: {describe_mistake(error)}"
         return
     answers.proposals[name] = msgspec.structs.replace(proposal, id=name)
 
@@ -336,5 +341,5 @@ async def _ask_batch(
     try:
         return parse_answer(answer.text, rules)
     except ValueError as error:
-        reason = str(error)
+        reason = str(error).rstrip(".")
     return Answers(rejected={hash_rule(rule): reason for rule in rules})

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     """Let a model propose checks, and sign those that the user accepts.
 
     Returns:
-        The exit code.
+        The exit code: 1 if the model has proposed nothing usable for any sentence.
     """
     check_text(argv)
     try:
@@ -85,7 +85,8 @@ def main(argv: Sequence[str]) -> int:
         say("Every sentence that may be binding is enforced, or you have decided about it.")
     else:
         Signing(store, items, history).run(accept_all=options.all)
-    return 0
+    are_lost = [bool(item.verified.rejected) for item in items]
+    return 1 if items and all(are_lost) else 0
 
 
 def _make_parser() -> Parser:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum.command import ask_line, say
 from hilum_checks import Check
-from hilum_rules.counting import count
+from hilum_rules.counting import count, is_or_are
 from hilum_rules.rule_list import INDENT, print_lines, wrap
 from hilum_rules.signed_rules import hash_rule
 
@@ -159,7 +159,8 @@ class Signing:
         lost = [item for item in lost if not item.verified.is_advice]
         if lost:
             say(
-                f"{count(len(lost), 'sentence')} without a usable answer are asked about next time:"
+                f"{count(len(lost), 'sentence')} without a usable answer"
+                f" {is_or_are(len(lost))} asked about next time:"
             )
         for item in lost[:MAX_LOST]:
             reason = item.verified.rejected

@@ -16,8 +16,9 @@ from hilum_checks.enforce_lines import SESSION_KINDS
 
 from hilum_rules.binding import find_undecided
 from hilum_rules.counting import count
+from hilum_rules.discovery import guess_dialect
 from hilum_rules.project_data import find_proposed
-from hilum_rules.rule import Rule, RulesFile
+from hilum_rules.rule import Problem, Rule, RulesFile
 from hilum_rules.rule_list import (
     STATES,
     RuleList,
@@ -41,7 +42,13 @@ and line, whether hilum enforces it or it is only advice to the model, and why.
   hilum rules compile           let a model propose checks, and sign them
 """
 # The actions, with the argument that each one takes.
-_ACTIONS = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}
+_ACTIONS = {
+    "list": "nothing",
+    "show": "the number of a rule: 2.5",
+    "check": "a file",
+    "compile": "options of its own, and comes first",
+}
+_DATA = (".json", ".jsonc", ".json5", ".toml", ".lock", ".yaml", ".yml", ".ini", ".cfg", ".xml")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -62,7 +69,8 @@ def main(argv: Sequence[str]) -> int:
         return _run_check(options)
     store = read_store(options.workspace, options.kind)
     shown = [state for state in STATES if getattr(options, state)]
-    rules = RuleList(store.snapshot, _find_proposed(store), shown)
+    snapshot = _add_contradictions(store.snapshot, store.paths.workspace)
+    rules = RuleList(snapshot, _find_proposed(store), shown)
     if options.action == "show":
         _run_show(options, rules)
     elif options.json:
@@ -79,7 +87,7 @@ def _check_options(options: argparse.Namespace) -> None:
             raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
         options.action = "show"
         options.what = options.why
-    if bool(options.what) == (options.action == "list"):
+    if options.action == "compile" or bool(options.what) == (options.action == "list"):
         raise UsageError(
             f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
             code=E_BAD_ARGS,
@@ -149,6 +157,26 @@ def _find_proposed(store: RuleStore) -> dict[str, tuple[str, ...]]:
     return {rule.id: proposed[name] for rule in undecided if (name := hash_rule(rule)) in proposed}
 
 
+def _add_contradictions(snapshot: Snapshot, root: Path) -> Snapshot:
+    """Return the rules with a problem for each two that exclude each other. Blocks."""
+    enforced = [rule for _, _, rule in snapshot.numbered() if rule.is_enforced]
+    if not enforced:
+        return snapshot
+    from hilum_checks.contradictions import find_contradictions
+
+    problems = [
+        Problem(
+            requiring.path,
+            requiring.line,
+            f"This rule requires {action}, which {forbidding.path}:{forbidding.line} denies"
+            f" (“{forbidding.sentence[:160]}”). Nothing that waits for it can be done: change one of"
+            " the two rules.",
+        )
+        for requiring, forbidding, action in find_contradictions(enforced, root)
+    ]
+    return msgspec.structs.replace(snapshot, problems=(*snapshot.problems, *problems))
+
+
 # --- actions --------------------------------------------------------------------------------------
 
 
@@ -178,8 +206,15 @@ def _run_check(options: argparse.Namespace) -> int:
             code=E_NOT_FOUND,
             hint="`hilum rules` lists the rules files that are read here.",
         )
+    if path.suffix.lower() in _DATA and guess_dialect(path) == "markdown":
+        raise UsageError(
+            f"{options.what!r} is not a rules file: hilum reads no rules in {path.suffix} files.",
+            code=E_BAD_ARGS,
+            hint="`hilum rules` lists the rules files that are read here.",
+        )
     file = load_rules(path)
     snapshot = Snapshot(files=(file,), problems=file.problems, numbers={file.path: 1})
+    snapshot = _add_contradictions(snapshot, Path(options.workspace).resolve())
     rules = RuleList(snapshot)
     if options.json:
         say_json({"file": _file_data(1, file), **_rules_data(rules)})
@@ -189,8 +224,8 @@ def _run_check(options: argparse.Namespace) -> int:
         )
         for number, _, rule in snapshot.numbered():
             lines += format_rule(number, rule, rules.state_of(rule))
-        print_lines([*lines, *format_problems(file.problems)])
-    return 1 if file.problems else 0
+        print_lines([*lines, *format_problems(snapshot.problems)])
+    return 1 if snapshot.problems else 0
 
 
 # --- as data --------------------------------------------------------------------------------------

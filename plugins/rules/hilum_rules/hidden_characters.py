@@ -92,4 +92,4 @@ def escape_name(name: str) -> str:
     File names may contain any characters and bytes.
     """
     # `reveal` treats newlines and tabs as plain characters, but no other control characters.
-    return reveal(name.replace("\n", "\x0b").replace("\t", "\x0b"))[0]
+    return reveal(name.replace("\n", "<U+000A>").replace("\t", "<U+0009>"))[0]

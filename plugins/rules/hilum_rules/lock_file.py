@@ -16,6 +16,7 @@ import msgspec
 from hilum import Workspace
 from msgspec.structs import asdict, replace
 
+from hilum_rules.field_mistakes import describe_mistake
 from hilum_rules.rule import Problems
 from hilum_rules.source import UnreadableError, digest_text, read_source
 from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
@@ -177,7 +178,7 @@ def _parse_entry(table: Table) -> Entry:
     try:
         fields = msgspec.convert({"section": "", **table.parse()}, _Fields)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(describe_mistake(error)) from None
     if bool(fields.enforce) == bool(fields.advice):
         raise ValueError("it needs either enforce or advice")
     if len(fields.enforce) > MAX_CHECKS:

@@ -173,7 +173,9 @@ def format_rule(number: str, rule: Rule, state: str) -> Iterator[str]:
         rule: The rule.
         state: Its state.
     """
-    yield from wrap(f"  {number}  {rule.path}:{rule.line}  {state}", "", INDENT)
+    # A rule about a whole file has no line.
+    place = f"{rule.path}:{rule.line}" if rule.line else rule.path
+    yield from wrap(f"  {number}  {place}  {state}", "", INDENT)
     yield from wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
     reason = rule.why
     for known in STATES:

@@ -331,6 +331,16 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("is_not_a_model_name_write_provider", "{model} is not a model name: write provider/name."),
     ("is_not_on_the_list_of_harmless", "`{command}` is not on the list of harmless commands."),
     ("is_the_server_running", "Is the server running?"),
+    (
+        "it_does_more_than_its_rule_shows",
+        "It {what?}, which the rule that allows it does not show: {rule}. Only a rule for the exact"
+        " text covers it.",
+    ),
+    ("unshown_option", "has the option {option}"),
+    ("unshown_script", "runs a script that {effect?}"),
+    ("unshown_deletion", "deletes files ({command})"),
+    ("unshown_sending", "sends data over the network ({command})"),
+    ("unshown_publication", "may publish or deploy something ({command})"),
     ("it_calls_a_function_that_it_defines", "It calls a function that it defines."),
     (
         "it_cannot_be_approved_continue_without_it",

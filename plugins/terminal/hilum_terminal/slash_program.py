@@ -49,7 +49,11 @@ def show_output(chat: Chat, output: CommandOutput) -> None:
     if output.err.strip():
         chat.say(output.err.rstrip(), style="bad" if output.code else "dim")
     if output.code and not output.err.strip():
-        chat.say(f"The command failed with exit code {output.code}.", style="bad")
+        # A list with an exit code has shown what is wrong, or what waits for the user.
+        if output.out.strip():
+            chat.say(f"Exit code {output.code}", style="dim")
+        else:
+            chat.say(f"The command failed with exit code {output.code}.", style="bad")
     if not output.code and not output.out.strip() and not output.err.strip():
         chat.say("Done.", style="dim")
 

@@ -42,6 +42,9 @@ ENFORCED = {
     # commands
     "`pnpm lint && pnpm test` has to be green before every push.": "before the command `pnpm lint` has succeeded",
     "`make x` needs to succeed before committing.": "before the command `make x` has succeeded",
+    "Never push without having run `make x`.": "before the command `make x` has succeeded",
+    "Don't commit without running the tests: `make x`.": "before the command `make x` has succeeded",
+    "Never push before running `make x`.": "before the command `make x` has succeeded",
     "Never run `npm publish` locally — publishing happens only in `release.yml`.": "`npm publish`",
     "`journalctl -u shell` does NOT work on this system — don't use it.": "`journalctl -u shell`",
     "Stage explicit paths only.": "`git add -A`",
@@ -75,6 +78,10 @@ ADVICE = (
     "Usually `console.log` is not allowed in `src/`.",
     "`make x` has to pass before every push unless I ask.",
     "`Makefile` has to be clean before pushing.",
+    "Never push without running the tests.",
+    "Never push before running `make x` in CI.",
+    "Never push without running the tests: `make x`, if possible.",
+    "Never push without having run `make x` or `make y`.",
     # what a wording drops is read: it contains a limit, a condition or a soft word
     "tracing for logging (never println! or eprintln!)",
     "Prefer uv for installs, not `pip`",

@@ -40,6 +40,7 @@ def project(tmp_path, monkeypatch):
         "project/.claude/commands/fix.md": "Fix $ARGUMENTS",
         "project/.claude/agents/reviewer.md": "---\nname: reviewer\ndescription: d\n---\nRead.",
         "project/.gemini/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: d\n---\nRead.",
+        "project/package.json": '{"scripts": {"lint": "eslint ."}}',
         "project/.mcp.json": '{"mcpServers": {"tickets": {"command": "npx"}}}',
         "project/.windsurfrules": "- Never edit `generated/`.\n",
         "project/.kiro/steering/style.md": "---\ninclusion: always\n---\n- Write short lines.\n",
@@ -163,17 +164,70 @@ def test_at_a_terminal_each_dangerous_entry_is_asked_about_alone(run, monkeypatc
         asked.append(question)
         if "[a]ll" in question:
             return "a"
-        return "yes" if "server docs" in question else "y"
+        if "server docs" in question or "dangerous" not in question:
+            return "yes"
+        # "y" is no answer here, so the same question is asked again.
+        return "n" if asked.count(question) > 1 else "y"
 
     monkeypatch.setattr("hilum_cli.import_command.is_terminal", lambda fd: True)
     monkeypatch.setattr("builtins.input", answer)
-    run()
+    _, shown = run()
+    assert "'y' is none of these answers; nothing was decided." in shown
     rules = (tmp_path / "config/permissions.toml").read_text()
     assert "npm run lint" in rules
     # "y" is not enough for a dangerous entry.
     assert "curl" not in rules
     assert "docs-server" in (tmp_path / "config/mcp.json").read_text()
-    assert sum("dangerous" in question for question in asked) == 3
+    assert len({question for question in asked if "dangerous" in question}) == 3
+
+
+def test_only_the_answers_of_a_question_are_decisions(run, monkeypatch, tmp_path):
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        if asked.count(question) == 1:
+            return "x"
+        if asked.count(question) == 2:
+            return ""
+        return "none" if "[n]one" in question else "no"
+
+    monkeypatch.setattr("hilum_cli.import_command.is_terminal", lambda fd: True)
+    monkeypatch.setattr("builtins.input", answer)
+    code, shown = run()
+    assert code == 0
+    assert all(asked.count(question) == 3 for question in asked)
+    assert shown.count("'x' is none of these answers; nothing was decided.") == len(set(asked))
+    # A question about several entries lists them.
+    (several,) = {question for question in asked if "[a]ll" in question}
+    assert several.count("->") == int(several.split()[2])
+    assert "0 taken over, " in shown
+    assert not (tmp_path / "config/permissions.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("left_with", "code"), [("q", 0), ("quit", 0), (EOFError, 0), (KeyboardInterrupt, 130)]
+)
+def test_the_questions_can_be_left_and_end_with_a_sum(run, monkeypatch, left_with, code):
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        if len(asked) == 1:
+            return "a"
+        if isinstance(left_with, str):
+            return left_with
+        raise left_with
+
+    monkeypatch.setattr("hilum_cli.import_command.is_terminal", lambda fd: True)
+    monkeypatch.setattr("builtins.input", answer)
+    ended, shown = run()
+    assert ended == code
+    assert len(asked) == 2
+    taken = shown.count("✓")
+    assert taken
+    assert f"{taken} taken over, " in shown
+    assert " left: hilum import asks about them again." in shown
 
 
 def test_a_server_is_asked_about_with_all_that_it_starts(project, run, monkeypatch, tmp_path):

@@ -86,9 +86,11 @@ def list_files(root):
 @pytest.mark.parametrize("target", ["claude", "codex", "agents-md"])
 def test_a_dry_run_writes_nothing_and_says_what_would_be_written(project, target, capsys):
     before = list_files(project)
-    assert export(project, target, "--dry-run") == 0
+    dry = export(project, target, "--dry-run")
     assert list_files(project) == before
     printed = capsys.readouterr().out
+    # A script learns from the trial what the export would return.
+    assert dry == export(project, target)
     assert "would be written" in printed or "exists" in printed
     assert "not exported" in printed
 
@@ -121,13 +123,36 @@ def test_what_is_lost_is_said(project, capsys):
         "Note: The answer form is not checked.",
         "Note: The time limit of 60 seconds has no counterpart.",
         "Note: The limit of 5,000 tokens has no counterpart.",
-        "Note: Calls are not asked for: ask run_terminal_cmd(npm *)",
+        "Note: hilum asks you before each call of run_terminal_cmd(npm *)",
         "Note: The rules are always active",
         "not exported     .hilum/agents/other.md",
         "not exported     .cursor/rules/named.mdc",
         "not exported     .hilum/rules.toml",
+        "not exported     custom commands, permissions, hooks and MCP servers",
     ):
         assert sentence in printed, sentence
+
+
+def test_a_limit_that_nobody_wrote_is_not_exported(project):
+    export(project, "claude")
+    assert "maxTurns" not in (project / ".claude/agents/reader.md").read_text()
+    assert "maxTurns: " in (project / ".claude/agents/critic.md").read_text()
+
+
+def test_an_agent_that_may_not_write_may_not_write_notebooks_either(project):
+    export(project, "claude")
+    denied = (project / ".claude/agents/reader.md").read_text()
+    assert "Write, Edit" in denied
+    assert "NotebookEdit" in denied
+
+
+@pytest.mark.parametrize("target", ["claude", "codex"])
+def test_a_title_that_is_lost_is_said(project, target, capsys):
+    (project / ".github/agents").mkdir(parents=True)
+    text = "---\nname: Careful Fixer\ndescription: d\n---\nFix it.\n"
+    (project / ".github/agents/fixer.agent.md").write_text(text)
+    export(project, target)
+    assert "Note: The title 'Careful Fixer' has no counterpart." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("target", ["claude", "codex", "agents-md"])

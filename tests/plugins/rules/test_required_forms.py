@@ -43,6 +43,8 @@ FILES = {
     "named.sh": 'exec "$G" "$@"\n',
     "lines.sh": "while read -r line; do $line; done\n",
     "publish.sh": "./gradlew publish\n",
+    "manage.py": "import sys\n",
+    "other.py": "import sys\n",
     "legacy/a": "a\n",
     "a.py": "a = 1\n",
 }
@@ -93,6 +95,12 @@ BOTH = "Run `make lint test` before pushing."
 NPM = "Run `npm test` before pushing."
 PNPM = "Run `pnpm run lint` before pushing."
 PYTEST = "Run `pytest` before pushing."
+PNPM_TEST = "Run `pnpm test` before pushing."
+ESLINT = "Run `npx eslint .` before pushing."
+DJANGO = "Run `python manage.py test` before pushing."
+HOOKS = "Run `pre-commit run --all-files` before pushing."
+RUFF = "Run `ruff check .` before pushing."
+GO = "Run `go test ./...` before pushing."
 UV = "Run `uv run pytest -q` before pushing."
 COVER = "Run `pytest --cov=app` before pushing."
 WARNINGS = "Run `eslint --max-warnings 0` before pushing."
@@ -134,6 +142,20 @@ SCRIPT = "Run `./check.sh` before committing."
         (NPM, "npm run test"),
         (NPM, "CI=true npm t"),
         (PNPM, "pnpm lint"),
+        (PNPM_TEST, "pnpm t"),
+        (PYTEST, "CI=1 python -m pytest"),
+        (UV, "uv run pytest --quiet"),
+        (UV, ".venv/bin/pytest -q"),
+        (ESLINT, "pnpm eslint ."),
+        (ESLINT, "node_modules/.bin/eslint ."),
+        (ESLINT, "npx --no-install eslint . --max-warnings=0"),
+        (DJANGO, "python3 manage.py test"),
+        (DJANGO, "./manage.py test --keepdb"),
+        (DJANGO, "DJANGO_SETTINGS_MODULE=a.b uv run manage.py test"),
+        (HOOKS, "uv run pre-commit run -a"),
+        (RUFF, "ruff check"),
+        (RUFF, "python -m ruff check ."),
+        (GO, "CGO_ENABLED=0 GOFLAGS=-mod=mod go test ./..."),
         (PYTEST, "uvx pytest"),
         (PYTEST, "PYTHONPATH=. pytest"),
         (PYTEST, "PYTHONPATH=src:tests uv run pytest -q"),
@@ -173,6 +195,14 @@ def test_another_form_of_a_required_command_counts(sentence: str, command: str, 
         (CHECK, "CI=1 make -n check"),
         (BOTH, "make lint"),
         (NPM, "npm run lint"),
+        (NPM, "npm run t"),
+        (PNPM_TEST, "pnpm run t"),
+        (ESLINT, "pnpm exec tsc ."),
+        (ESLINT, "/tmp/bin/eslint ."),
+        (DJANGO, "python other.py test"),
+        (HOOKS, "SKIP=ruff pre-commit run -a"),
+        (HOOKS, "pre-commit run"),
+        (GO, "GOFLAGS=-run=^$ go test ./..."),
         (PYTEST, "PYTEST_ADDOPTS=--co pytest"),
         (PYTEST, "PYTHONPATH=/tmp/x pytest"),
         (PYTEST, "PYTHONPATH=../x pytest"),

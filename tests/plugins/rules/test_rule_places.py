@@ -525,7 +525,7 @@ def test_many_files_are_bounded(put: Put, current: Read, monkeypatch: pytest.Mon
 def test_names_cannot_forge_lines(put: Put, current: Read) -> None:
     put({".cursor/rules/a\nb\u202e.mdc": "---\nalwaysApply: true\n---\n- r"})
     (file,) = current().snapshot.files
-    assert file.path == ".cursor/rules/a<U+000B>b<U+202E>.mdc"
+    assert file.path == ".cursor/rules/a<U+000A>b<U+202E>.mdc"
 
 
 def test_a_repository_of_somebody_else_above_is_left_alone(

@@ -232,3 +232,54 @@ def test_without_the_package_for_compiling_the_command_names_it(
     assert "E_NOT_FOUND" in told
     assert "pip install hilum-rules-compile" in told
     assert "enforced" in hilum()
+
+
+@pytest.mark.parametrize(
+    ("requiring", "forbidding", "action"),
+    [
+        ("Run `npm run lint` before committing.", "Use `pnpm`, not `npm`.", "`npm run lint`"),
+        ("Run `make gen` before you edit `src/`.", "Never run `make`.", "`make gen`"),
+        ("Read `docs/a.md` before you edit `src/`.", "Do not read `docs/`.", "reading `docs/a.md`"),
+    ],
+)
+def test_rules_that_exclude_each_other_are_reported(
+    hilum: Callable[..., str], put: Put, requiring: str, forbidding: str, action: str
+) -> None:
+    """Otherwise no commit is possible, and nothing says why."""
+    put({"AGENTS.md": f"- {forbidding}\n- {requiring}\n"})
+    (problem,) = json.loads(hilum("--json"))["problems"]
+    assert (problem["path"], problem["line"]) == ("AGENTS.md", 2)
+    assert f"requires {action}, which AGENTS.md:1 denies" in problem["message"]
+    assert "requires" in hilum("check", "AGENTS.md", code=1)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "- Use `pnpm`, not `npm`.\n- Run `pnpm lint` before committing.\n",
+        "- Never run `git push` without asking.\n- Run `npm run lint` before committing.\n",
+        "- Run `make test` before committing.\n- Run `make gen` before `make test`.\n",
+        "- Never edit `src/a.py`.\n- Read `src/a.py` before you edit `src/`.\n",
+    ],
+)
+def test_rules_that_can_all_be_followed_are_no_contradiction(
+    hilum: Callable[..., str], put: Put, rules: str
+) -> None:
+    put({"AGENTS.md": rules})
+    assert json.loads(hilum("--json"))["problems"] == []
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", "pyproject.toml", "ci.yml"])
+def test_a_file_of_settings_is_no_rules_file(
+    hilum: Callable[..., str], put: Put, name: str
+) -> None:
+    put(
+        {name: '{"permissions": {}}', ".hilum/rules.toml": '[[rule]]\nenforce = ["deny write a"]\n'}
+    )
+    assert "is not a rules file" in hilum("check", name, code=2)
+    assert "1 rule " in hilum("check", ".hilum/rules.toml")
+
+
+def test_the_action_compile_is_listed_and_comes_first(hilum: Callable[..., str]) -> None:
+    assert "list, show, check, compile" in hilum("--help")
+    assert "comes first" in hilum("-C", ".", "compile", code=2)

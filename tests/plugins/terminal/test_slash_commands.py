@@ -190,7 +190,9 @@ async def test_doctor_reports_the_terminal_and_the_settings_of_the_conversation(
         assert chat.commands == [["doctor", "--in-conversation", "--online"]]
         assert "ok    terminal        xterm-256color, " in said
         assert "ok    conversation    model scripted/small, mode" in said
-        assert "The command failed with exit code 1." in said
+        # The list says what is wrong; a sentence about a failure would contradict it.
+        assert "Exit code 1" in said
+        assert "The command failed" not in said
         # A program reads JSON, and gets what the command prints.
         await chat.type("/doctor --json")
         assert chat.commands[-1] == ["doctor", "--json"]

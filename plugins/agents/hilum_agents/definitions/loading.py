@@ -26,7 +26,7 @@ NAME = r"[a-z][a-z0-9_-]*"
 MAX_NAME = 64
 MAX_DESCRIPTION = 2_000
 MAX_DEFAULT_DESCRIPTION = 300
-_TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
+TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
 _SERVER_KEYS = ("mcpServers", "mcp-servers", "mcp_servers", "mcp")
 # Gemini CLI's default limits: the number of model calls, and the time in seconds.
 _GEMINI_TURNS = 30
@@ -46,7 +46,7 @@ USED = frozenset(
         *TOOL_KEYS,
         *DENY_KEYS,
         *READ_ONLY_KEYS,
-        *_TURN_KEYS,
+        *TURN_KEYS,
         *_SERVER_KEYS,
         *_IGNORED,
         "disable",
@@ -215,7 +215,7 @@ class _Loader:
             return table, {}
         limits: dict[str, object] = dict(table or {})
         keys = {
-            "turns": self._first(_TURN_KEYS),
+            "turns": self._first(TURN_KEYS),
             "timeout": "timeout",
             "token_limit": "token_limit",
         }

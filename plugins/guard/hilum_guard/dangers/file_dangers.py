@@ -17,7 +17,7 @@ from hilum_guard.effects.resolved_effects import Effect
 from hilum_guard.programs import options
 from hilum_guard.watching import executed_files
 
-_REMOVERS = frozenset("rm grm unlink shred srm wipe rimraf del trash trash-put gio".split())
+REMOVERS = frozenset("rm grm unlink shred srm wipe rimraf del trash trash-put gio".split())
 # `rimraf` deletes folders without an option.
 _RECURSIVE_REMOVERS = frozenset(("rimraf",))
 _RECURSIVE = ("-r", "-R", "--recursive")
@@ -84,7 +84,7 @@ def mark_outside(changes: Iterable[Effect], roots: Sequence[str]) -> Iterator[Ma
     for change in changes:
         path = os.path.join(roots[0], change.path)
         is_allowed = any(within(path, folder) for folder in allowed)
-        if not is_allowed and not _is_temporary(path, roots):
+        if not is_allowed and not is_temporary(path, roots):
             verb = "deletes" if change.kind == "delete" else "writes"
             yield Mark(Rank.OUTSIDE, f"{verb} outside the workspace: {{}}", show_path(path))
 
@@ -93,7 +93,7 @@ def _temporary_folders() -> tuple[str, ...]:
     return (*_TEMPORARY, os.path.realpath(tempfile.gettempdir()))
 
 
-def _is_temporary(path: str, roots: Sequence[str]) -> bool:
+def is_temporary(path: str, roots: Sequence[str]) -> bool:
     """Return whether a path is in a temporary folder, or is one.
 
     In a container, the workspace or the home folder may be in a temporary folder; their files are
@@ -123,7 +123,7 @@ def mark_deletions(
             found = " ".join(command.finder)
             yield Mark(Rank.DELETION, "deletes all files that a search finds ({})", found)
         return
-    if effects.program not in _REMOVERS:
+    if effects.program not in REMOVERS:
         return
     parsed = options.parse(command.words[1:], options.SYNTAX.get("rm", options.Syntax()))
     is_recursive = parsed.has(*_RECURSIVE) or effects.program in _RECURSIVE_REMOVERS
@@ -137,7 +137,7 @@ def _mark_deletion(
 ) -> Mark:
     how = " recursively" if is_recursive else ""
     is_folder_itself = os.path.normpath(path) in _temporary_folders()
-    if not is_folder_itself and _is_temporary(path, roots):
+    if not is_folder_itself and is_temporary(path, roots):
         return Mark(Rank.OTHER, f"deletes temporary files{how}: {{}}", path)
     if UNKNOWN in path:
         text = f"deletes files{how} that are only known at run time ({{}})"

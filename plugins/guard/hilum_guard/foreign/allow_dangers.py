@@ -13,6 +13,8 @@ from pathlib import Path
 
 from hilum_guard import protected_files
 from hilum_guard.commands import judge_command
+from hilum_guard.commands.verdicts import CommandVerdict
+from hilum_guard.dangers.unshown import find_unshown_effect
 from hilum_guard.rules.matching import EXACT, parse
 from hilum_guard.rules.patterns import pattern_words
 from hilum_guard.rules.tool_names import STANDARD
@@ -33,7 +35,7 @@ _OPEN = frozenset(
 _EXACT = frozenset(
     tuple(words.split())
     for words in (
-        "npm test,npm run test,pnpm test,yarn test,bun test,go build,go test,go vet,go fmt,make,"
+        "go build,go test,go vet,go fmt,"
         "tox,nox,gradle build,gradle check,gradle test,mvn compile,mvn package,mvn test,mvn verify,"
         "eslint,prettier,jest,vitest,mocha,cmake --build,ctest,dotnet build,dotnet test,swift build,"
         "swift test,composer test,rspec,rubocop,pre-commit run"
@@ -42,6 +44,11 @@ _EXACT = frozenset(
 # The next word names one of the project's own scripts or targets.
 _SCRIPT_RUNNERS = frozenset(
     tuple(words.split()) for words in ("npm run", "pnpm run", "yarn run", "bun run", "make", "just")
+)
+# These run a script or a target without naming it.
+_TESTS = frozenset(
+    tuple(words.split())
+    for words in ("npm test", "npm run test", "pnpm test", "yarn test", "bun test", "make")
 )
 _PLAIN_FLAGS = frozenset("-v -vv -q -x -s --verbose --quiet --release --check --all-files".split())
 _SCRIPT = re.compile(r"\w[\w.:-]*")
@@ -148,6 +155,11 @@ def _find_command_danger(pattern: str, folder: Path) -> str:
         return grave
     if verdict.kind == "auto" and not verdict.writes:
         return ""
+    effect = find_unshown_effect(verdict, verdict.implied, str(folder), is_strict=True)
+    if effect:
+        return f"its script {effect}"
+    if _runs_script(literal):
+        return "" if _has_script(verdict, folder) else "its script does not exist in this folder"
     if _is_harmless_open(literal) or _is_harmless_exact(literal):
         return ""
     return f"hilum does not know that this command of {program} is harmless"
@@ -181,10 +193,30 @@ def _is_harmless_exact(words: Sequence[str]) -> bool:
         rest = words[size:]
         if tuple(words[:size]) in _EXACT and all(map(_is_plain, rest)):
             return True
-        is_script = tuple(words[:size]) in _SCRIPT_RUNNERS
-        if is_script and len(rest) == 1 and _SCRIPT.fullmatch(rest[0]):
-            return True
     return False
+
+
+def _runs_script(words: Sequence[str]) -> bool:
+    """Return whether a command runs just one of the project's own scripts or targets."""
+    for size in (1, 2):
+        is_runner = tuple(words[:size]) in _SCRIPT_RUNNERS
+        if is_runner and len(words) == size + 1 and _SCRIPT.fullmatch(words[size]):
+            return True
+    is_test = tuple(words[:2]) in _TESTS or tuple(words[:1]) in _TESTS
+    return is_test and all(map(_is_plain, words[2:]))
+
+
+def _has_script(verdict: CommandVerdict, folder: Path) -> bool:
+    """Return whether the script that a command runs exists, with all scripts that it runs."""
+    if not verdict.implied:
+        return False
+    for command in verdict.implied:
+        # The rules of a make file run other targets, which exist if the file could be read.
+        if command.program == "make" or not _runs_script(command.words):
+            continue
+        if not judge_command(command.source, workspace=folder).implied:
+            return False
+    return True
 
 
 def _is_plain(word: str) -> bool:

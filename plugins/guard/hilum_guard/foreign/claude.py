@@ -8,7 +8,13 @@ from typing import Any
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList
+from hilum_guard.foreign.rule_list import (
+    MAX_ENTRY,
+    WITHOUT_CHANGES,
+    Entry,
+    Kind,
+    RuleList,
+)
 from hilum_guard.rules.tool_names import EFFECTS, Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -31,6 +37,7 @@ _TOOLS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "bashoutput": (("read_service", ""),),
 }
 _RULE = re.compile(r"\s*([A-Za-z0-9_.*-]+)\s*(?:\((.*?)\)?)?\s*", re.DOTALL)
+_RESTRICTING = ("deny", "ask")
 _LEFT = {
     "defaultMode": "the setting approve is hilum's counterpart",
     "additionalDirectories": "add the folders to the setting extra_roots in your own settings",
@@ -46,7 +53,13 @@ _SANDBOX: tuple[tuple[str, str, Kind], ...] = (
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a settings file of Claude Code."""
     permissions = loaded.data.get("permissions")
+    rules.doubt_misspelt(loaded.data, ("permissions",), "", loaded.find_line)
     if isinstance(permissions, dict):
+        rules.doubt_misspelt(permissions, _RESTRICTING, "permissions.", loaded.find_line)
+        if permissions.get("defaultMode") == "plan":
+            line = loaded.find_line(("permissions", "defaultMode"))
+            reason = "Claude Code begins in plan mode (permissions.defaultMode), hilum does not"
+            rules.skip_restriction(f"{reason}: {WITHOUT_CHANGES}.", line)
         for effect in reversed(EFFECTS):
             _read_list(permissions.get(effect), effect, loaded, rules)
         for key in permissions.keys() - {*EFFECTS}:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import Entry, RuleList
+from hilum_guard.foreign.rule_list import WITHOUT_CHANGES, Entry, RuleList
 from hilum_guard.rules.tool_names import Effect
 
 # Also the words that people write by mistake, as long as they can mean only one thing.
@@ -26,6 +26,10 @@ MAX_COMMANDS = 64
 
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of Codex."""
+    if loaded.data.get("sandbox_mode") == "read-only":
+        line = loaded.find_line(("sandbox_mode",))
+        reason = "Codex changes nothing (sandbox_mode), hilum does"
+        rules.skip_restriction(f"{reason}: {WITHOUT_CHANGES}.", line)
     name = loaded.data.get("default_permissions")
     profiles = loaded.data.get("permissions")
     if not isinstance(name, str) or not isinstance(profiles, dict):
@@ -40,6 +44,7 @@ def _read_profile(
 ) -> None:
     files = profile.get("filesystem")
     if isinstance(files, dict):
+        _read_root(files, (*keys, "filesystem"), loaded, rules)
         for path, access in _list_paths(files):
             if access in _DENIED:
                 line = rules.find_line(path, loaded.find_line((*keys, "filesystem")))
@@ -50,11 +55,44 @@ def _read_profile(
                 line = rules.find_line(path, loaded.find_line((*keys, "filesystem")))
                 rules.add(Entry("deny", "edit", path, f"{path} = read", line))
     network = profile.get("network")
+    if isinstance(network, dict) and network.get("enabled") is False:
+        line = loaded.find_line((*keys, "network", "enabled"))
+        written = "network.enabled = false"
+        rules.add(Entry("deny", "tool", None, written, line, "network"))
     domains = network.get("domains") if isinstance(network, dict) else None
     for host, access in domains.items() if isinstance(domains, dict) else ():
         if access in _DENIED:
             line = rules.find_line(host, loaded.find_line((*keys, "network")))
             rules.add(Entry("deny", "fetch", host, f"{host} = {access}", line))
+
+
+def _read_root(
+    files: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, rules: RuleList
+) -> None:
+    """Add what the access to all files denies in the workspace."""
+    access = files.get(":root")
+    if access != "read" and access not in _DENIED:
+        return
+    given = dict(_list_paths(files))
+    of_workspace = [files.get(root) for root in _ROOTS]
+    of_workspace += [given.get(path) for path in (".", "./", "./.")]
+    line = loaded.find_line((*keys, ":root"))
+    written = f'":root" = {access}'
+    if "write" not in of_workspace:
+        rules.add(Entry("deny", "edit", None, written, line), _list_given(given, ("write",)))
+    if access in _DENIED and not {"read", "write"}.intersection(filter(_is_text, of_workspace)):
+        readable = _list_given(given, ("read", "write"))
+        rules.add(Entry("deny", "read", None, written, line), readable)
+
+
+def _list_given(given: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    """Return patterns for the paths with one of the given accesses, and for what is in them."""
+    paths = [path for path, word in given.items() if word in words]
+    return [pattern for path in paths for pattern in (path, f"{path}/**")]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _list_paths(files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

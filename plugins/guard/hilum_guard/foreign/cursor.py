@@ -24,12 +24,14 @@ _RULE = re.compile(r"\s*(\w+)\s*(?:\((.*?)\)?)?\s*", re.DOTALL)
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of the command line of Cursor."""
     permissions = loaded.data.get("permissions")
+    rules.doubt_misspelt(loaded.data, ("permissions",), "", loaded.find_line)
     if permissions is None:
         return
     if not isinstance(permissions, dict):
         line = loaded.find_line(("permissions",))
         rules.doubt(f"permissions is {kind_of(permissions)}; a mapping is expected.", line)
         return
+    rules.doubt_misspelt(permissions, ("deny",), "permissions.", loaded.find_line)
     effects: tuple[Effect, ...] = ("deny", "allow")
     for effect in effects:
         _read_list(permissions.get(effect), effect, loaded, rules)

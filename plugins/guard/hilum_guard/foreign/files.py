@@ -29,8 +29,9 @@ MAX_FILES = 50
 MAX_LEVELS = 30
 
 _DENIES = (b"deny", b"ask")
+_CODEX = (b"deny", b"none", b"read", b"false")
 _OPENCODE = (b"deny", b"ask", b"false")
-_GEMINI = (b"exclude",)
+_GEMINI = (b"exclude", b"core")
 
 
 class _Known(NamedTuple):
@@ -53,7 +54,7 @@ class _Known(NamedTuple):
 _PROJECT = (
     _Known(".claude/settings.json", "claude", "claude", _DENIES),
     _Known(".claude/settings.local.json", "claude", "claude", _DENIES),
-    _Known(".codex/config.toml", "codex", "codex", (b"deny", b"none")),
+    _Known(".codex/config.toml", "codex", "codex", _CODEX),
     _Known(".codex/rules/*.rules", "codex", "codex rules", ()),
     _Known(".gemini/settings.json", "gemini", "gemini", _GEMINI),
     _Known(".gemini/policies/*.toml", "gemini", "gemini policies", _DENIES),
@@ -71,7 +72,7 @@ _PROJECT = (
 # Relative to the folder of each agent in the home folder.
 _USER = (
     _Known("settings.json", "claude", "claude", _DENIES),
-    _Known("config.toml", "codex", "codex", (b"deny", b"none")),
+    _Known("config.toml", "codex", "codex", _CODEX),
     _Known("rules/*.rules", "codex", "codex rules", ()),
     _Known("settings.json", "gemini", "gemini", _GEMINI),
     _Known("policies/*.toml", "gemini", "gemini policies", _DENIES),

@@ -9,7 +9,14 @@ from typing import Any
 from hilum.config_files import LoadedFile, kind_of
 
 from hilum_guard.foreign.expressions import expand_beginnings
-from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList, apply_in_order
+from hilum_guard.foreign.rule_list import (
+    MAX_ENTRY,
+    WITHOUT_CHANGES,
+    Entry,
+    Kind,
+    RuleList,
+    apply_in_order,
+)
 from hilum_guard.rules.tool_names import Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -34,6 +41,14 @@ _DECISIONS: Mapping[str, Effect] = {"allow": "allow", "deny": "deny", "ask_user"
 _EXCLUDED = (("excludeTools",), ("tools", "exclude"))
 _ALLOWED = (("allowedTools",), ("tools", "allowed"))
 _CORE = (("coreTools",), ("tools", "core"))
+# The kinds of tools of which one is enough, and what is denied without any of them: hilum's rules
+# about reading also concern searches, and those about writing also edits.
+_CORE_KINDS: tuple[tuple[frozenset[Kind], tuple[Kind, ...]], ...] = (
+    (frozenset({"shell"}), ("shell",)),
+    (frozenset({"read", "list"}), ("read", "list")),
+    (frozenset({"edit", "write"}), ("edit",)),
+    (frozenset({"fetch"}), ("fetch",)),
+)
 # The keys of a rule in a policy file. All except the first row only describe the rule, or say when it
 # applies, so a rule that denies may apply more often than in Gemini CLI.
 _POLICY_KEYS = frozenset(
@@ -61,12 +76,52 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
         for text, line in _list_texts(loaded, keys, rules, is_denial=False):
             _read_tool(text, "allow", line, rules)
     for keys in _CORE:
-        if _value(loaded.data, keys) is not None:
-            name = ".".join(keys)
-            rules.left.append(
-                f"{name} (line {loaded.find_line(keys)}): hilum has no list of the only tools that"
-                " are available; deny the others with hilum permissions deny"
-            )
+        _read_core(loaded, keys, rules)
+    for server, given in servers.items() if isinstance(servers, dict) else ():
+        if isinstance(given, dict) and given.get("includeTools"):
+            line = loaded.find_line(("mcpServers", str(server), "includeTools"))
+            reason = f"hilum does not limit the tools of the server {server} to includeTools"
+            hint = f"deny the others: hilum permissions deny {server}__NAME"
+            rules.skip_restriction(f"{reason}; {hint}.", line)
+    general = loaded.data.get("general")
+    if isinstance(general, dict) and general.get("defaultApprovalMode") == "plan":
+        line = loaded.find_line(("general", "defaultApprovalMode"))
+        reason = "Gemini CLI begins in plan mode (general.defaultApprovalMode), hilum does not"
+        rules.skip_restriction(f"{reason}: {WITHOUT_CHANGES}.", line)
+    _doubt_misspelt(loaded, rules)
+
+
+def _doubt_misspelt(loaded: LoadedFile, rules: RuleList) -> None:
+    rules.doubt_misspelt(loaded.data, ("excludeTools",), "", loaded.find_line)
+    tools = loaded.data.get("tools")
+    if isinstance(tools, dict):
+        rules.doubt_misspelt(tools, ("exclude",), "tools.", loaded.find_line)
+
+
+def _read_core(loaded: LoadedFile, keys: tuple[str, ...], rules: RuleList) -> None:
+    """Deny the tools that are missing in a list of the only tools that are available."""
+    if _value(loaded.data, keys) is None:
+        return
+    listed = [text for text, _ in _list_texts(loaded, keys, rules, is_denial=True)]
+    name = ".".join(keys)
+    line = loaded.find_line(keys)
+    if not listed:
+        rules.doubt(f"{name} names no tool, so it may deny every tool.", line)
+        return
+    found = [match for match in map(_TOOL.fullmatch, listed) if match is not None]
+    kinds = {_KINDS[match[1]] for match in found if match[1] in _KINDS}
+    tools = {_TOOLS[match[1]] for match in found if match[1] in _TOOLS}
+    written = f"{name}: {', '.join(listed)}"
+    for enough, denied in _CORE_KINDS:
+        if kinds.isdisjoint(enough):
+            for kind in denied:
+                rules.add(Entry("deny", kind, None, written, line))
+    for tool in dict.fromkeys(_TOOLS.values()):
+        if tool not in tools:
+            rules.add(Entry("deny", "tool", None, written, line, tool))
+    commands = [match[2] for match in found if _KINDS.get(match[1]) == "shell"]
+    if commands and all(commands):
+        rules.add(Entry("deny", "shell", None, written, line), [f"{each} *" for each in commands])
 
 
 def _value(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:

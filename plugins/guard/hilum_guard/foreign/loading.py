@@ -78,6 +78,13 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
+def _may_deny(data: bytes, file: PermissionFile) -> bool:
+    """Return whether a file contains one of the words without which it denies nothing."""
+    # Without NUL, UTF-16 has the same words. An escaped letter may be a part of one.
+    plain = data.replace(b"\0", b"")
+    return any(word in plain for word in (*file.marks, b"\\u"))
+
+
 def _parse(file: PermissionFile, place: Place, data: bytes) -> RuleList:
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     rules = RuleList(place, text)
@@ -85,17 +92,18 @@ def _parse(file: PermissionFile, place: Place, data: bytes) -> RuleList:
         _TEXT_READERS[file.format](text, rules)
         return rules
     try:
-        loaded = load_file(file.path)
+        loaded = load_file(file.path, merges=True)
     except UnreadableFile as error:
-        # A file without one of these words denies nothing, even if it could be read. Without NUL,
-        # UTF-16 has the same words.
-        plain = data.replace(b"\0", b"")
-        if any(word in plain for word in file.marks):
+        if _may_deny(data, file):
             rules.doubt(str(error), error.line)
         else:
             rules.problem(str(error), error.line)
         return rules
     for mistake in loaded.mistakes:
-        rules.problem(mistake.reason, mistake.line)
+        # A value that is not used may have denied something.
+        if mistake.is_loss and _may_deny(data, file):
+            rules.doubt(mistake.reason, mistake.line)
+        else:
+            rules.problem(mistake.reason, mistake.line)
     _READERS[file.format](loaded, rules)
     return rules

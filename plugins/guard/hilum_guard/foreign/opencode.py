@@ -7,7 +7,13 @@ from typing import Any
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import Entry, Kind, RuleList, apply_in_order
+from hilum_guard.foreign.rule_list import (
+    WITHOUT_CHANGES,
+    Entry,
+    Kind,
+    RuleList,
+    apply_in_order,
+)
 from hilum_guard.rules.tool_names import EFFECTS, Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -39,38 +45,71 @@ _OTHERS = {
 
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of opencode."""
+    rules.doubt_misspelt(loaded.data, ("permission",), "", loaded.find_line)
+    apply_in_order(_read_table(loaded.data, (), loaded, rules), rules)
+    main = loaded.data.get("default_agent") or "build"
+    if main == "plan":
+        reason = "opencode begins with the agent `plan` (default_agent), hilum does not"
+        line = loaded.find_line(("default_agent",))
+        rules.skip_restriction(f"{reason}: {WITHOUT_CHANGES}.", line)
+    # What restricts the main agent of opencode restricts the agents of hilum. What it allows to that
+    # agent alone is no permission for the others.
+    for table in ("agent", "mode"):
+        agents = loaded.data.get(table)
+        agent = agents.get(main) if isinstance(agents, dict) else None
+        if isinstance(agent, dict):
+            entries = _read_table(agent, (table, str(main)), loaded, rules)
+            apply_in_order(entries, rules, offers=False)
+
+
+def _read_table(
+    table: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, rules: RuleList
+) -> list[Entry]:
+    """Return the entries in a table with permissions.
+
+    Args:
+        table: The table.
+        keys: The keys that lead to it.
+        loaded: The file.
+        rules: The list to which mistakes are added.
+    """
     entries: list[Entry] = []
-    _read_tools(loaded, rules, entries)
-    permission = loaded.data.get("permission")
-    if permission is None:
-        apply_in_order(entries, rules)
-        return
+    _read_tools(table, keys, loaded, entries)
+    permission = table.get("permission")
     if isinstance(permission, str):
         permission = {"*": permission}
-    if not isinstance(permission, dict):
-        line = loaded.find_line(("permission",))
+    if permission is not None and not isinstance(permission, dict):
+        line = loaded.find_line((*keys, "permission"))
         rules.doubt(f"permission is {kind_of(permission)}; a mapping is expected.", line)
         permission = {}
-    for key, given in permission.items():
-        _read_permission(str(key), given, loaded, rules, entries)
-    apply_in_order(entries, rules)
+    for key, given in (permission or {}).items():
+        _read_permission(str(key), given, (*keys, "permission"), loaded, rules, entries)
+    return entries
 
 
-def _read_tools(loaded: LoadedFile, rules: RuleList, entries: list[Entry]) -> None:
+def _read_tools(
+    table: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, entries: list[Entry]
+) -> None:
     """Add the tools that are switched off by the older key ``tools``."""
-    tools = loaded.data.get("tools")
+    tools = table.get("tools")
     if not isinstance(tools, dict):
         return
     for name, is_on in tools.items():
         if is_on is False:
-            line = loaded.find_line(("tools", name))
-            entries += _make_entries(str(name), None, "deny", f"tools.{name}: false", line)
+            line = loaded.find_line((*keys, "tools", name))
+            written = ".".join((*keys, "tools", str(name)))
+            entries += _make_entries(str(name), None, "deny", f"{written}: false", line)
 
 
 def _read_permission(
-    name: str, given: Any, loaded: LoadedFile, rules: RuleList, entries: list[Entry]
+    name: str,
+    given: Any,
+    above: tuple[str, ...],
+    loaded: LoadedFile,
+    rules: RuleList,
+    entries: list[Entry],
 ) -> None:
-    keys = ("permission", name)
+    keys = (*above, name)
     if name in _OTHERS:
         rules.left.append(f"permission.{name}: {_OTHERS[name]}")
         return
@@ -81,7 +120,8 @@ def _read_permission(
         effect = _read_effect(name, word, line, rules)
         written = f"{name}: {pattern}: {word}" if is_nested else f"{name}: {word}"
         wanted = None if str(pattern).strip() in ("*", "**", "") else str(pattern)
-        entries += _make_entries(name, wanted, effect, f"permission.{written}", line)
+        shown = f"{'.'.join(above)}.{written}"
+        entries += _make_entries(name, wanted, effect, shown, line)
 
 
 def _read_effect(name: str, word: Any, line: int, rules: RuleList) -> Effect:

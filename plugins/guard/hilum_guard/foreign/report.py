@@ -39,7 +39,7 @@ def _describe(
 ) -> ForeignFile:
     place = rules.place
     works = []
-    left = list(rules.left)
+    left = [*rules.left, *rules.unapplied]
     entries = {(rule.source, rule.written, rule.effect): rule for rule in rules.rules}
     counts = Counter(rule.effect for rule in entries.values())
     is_applied = place.agent in [AGENTS[key] for key in applied]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import attrs
 from hilum.command import escape_terminal
+from hilum.errors import similar_names
 
 from hilum_guard.foreign.braces import expand_braces, has_braces
 from hilum_guard.foreign.patterns import (
@@ -31,6 +32,10 @@ MAX_RULES = 2_000
 MAX_ENTRY = 2_000
 """Maximum length of an entry in characters; longer ones are not read."""
 MAX_WRITTEN = 200
+_SIMILARITY = 0.85
+WITHOUT_CHANGES = "to work without changes, use hilum run --approve readonly, or set approve"
+"""What the user can do instead of a mode without changes of another agent."""
+FindLine = Callable[[Sequence[str]], int]
 _SHELL = ("run_terminal_cmd", "write_service")
 _READ = ("read_file", "search_files", "semantic_search")
 _EDIT = ("write_file", "edit_file", "multi_edit", "delete_file")
@@ -130,6 +135,8 @@ class RuleList:
         allowed: The entries that allow.
         left: What hilum does not use, with the reason.
         problems: Mistakes, each with the file and the line.
+        unapplied: Restrictions that hilum does not apply, each with the file, the line and what the
+            user can do instead.
     """
 
     def __init__(self, place: Place, text: str) -> None:
@@ -139,6 +146,7 @@ class RuleList:
         self.allowed: list[AllowedRule] = []
         self.left: list[str] = []
         self.problems: list[str] = []
+        self.unapplied: list[str] = []
         self._lines = text.split("\n")
         self._number = 0
 
@@ -253,6 +261,30 @@ class RuleList:
                 agent=self.place.agent,
             )
         )
+
+    def skip_restriction(self, reason: str, line: int = 0) -> None:
+        """Record a restriction that hilum does not apply."""
+        self.unapplied.append(f"{self.name_line(line)}: {reason}")
+
+    def doubt_misspelt(
+        self, given: Mapping[str, Any], known: Collection[str], prefix: str, find_line: FindLine
+    ) -> None:
+        """Doubt the keys that may be slips for keys that deny something.
+
+        Args:
+            given: A mapping in the file.
+            known: The keys that deny or ask in such a mapping.
+            prefix: The path of the mapping, with a dot at the end; empty for the whole file.
+            find_line: Returns the line of a path of keys.
+        """
+        for key in given.keys() - set(known):
+            # Short names differ in more of their letters.
+            cutoff = min(_SIMILARITY if len(name) > 4 else 0.6 for name in known)
+            near = similar_names(str(key), known, 1, cutoff=cutoff)
+            if near and isinstance(given[key], dict | list):
+                line = find_line((*prefix.split(".")[:-1], str(key)))
+                shown = _shorten(f"{prefix}{key}")
+                self.doubt(f"{shown} is unknown; did you mean {prefix}{near[0]}?", line)
 
     def problem(self, reason: str, line: int = 0) -> None:
         """Record a mistake."""
@@ -483,7 +515,7 @@ def is_valid(rule: str) -> bool:
     return True
 
 
-def apply_in_order(entries: Sequence[Entry], rules: RuleList) -> None:
+def apply_in_order(entries: Sequence[Entry], rules: RuleList, *, offers: bool = True) -> None:
     """Add entries of which the last one that matches a call decides.
 
     In hilum, the strictest rule decides. An entry that denies or asks is therefore limited to what
@@ -492,6 +524,7 @@ def apply_in_order(entries: Sequence[Entry], rules: RuleList) -> None:
     Args:
         entries: The entries, from weak to strong.
         rules: The list to add them to.
+        offers: Whether the entries that allow can be taken over.
     """
     strictness = {"allow": 0, "ask": 1, "deny": 2}
     for number, entry in enumerate(entries):
@@ -507,7 +540,7 @@ def apply_in_order(entries: Sequence[Entry], rules: RuleList) -> None:
             continue
         if entry.effect == "allow":
             stricter = [each for each in later if each.effect != "allow"]
-            if not any(_covers(each, entry) for each in stricter):
+            if offers and not any(_covers(each, entry) for each in stricter):
                 rules.add(entry)
             continue
         rules.add(entry, [each.pattern for each in weaker if each.pattern])

@@ -77,6 +77,11 @@ LONG_VALUES = frozenset(
     --prerelease --resolution --index-strategy --link-mode""".split()
 )
 
+# Options of programs such as `npx` that take no value.
+_LAUNCHER_FLAGS = frozenset(
+    "--yes --no --no-install --ignore-existing --prefer-offline --offline --frozen --locked --isolated".split()
+)
+
 
 def get_program_name(word: Word) -> str:
     """Return the name of the program that a word runs, in lower case."""
@@ -140,6 +145,8 @@ def find_later_starts(words: tuple[Word, ...], valued: str, start: int) -> Itera
     while 1 < at < len(words):
         option = words[at - 1].value
         if option == "--" or not option.startswith("-") or "=" in option or option in LONG_VALUES:
+            return
+        if option in _LAUNCHER_FLAGS:
             return
         at = find_first_operand(words, valued, at + 1)
         if at < len(words):

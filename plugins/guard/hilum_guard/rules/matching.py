@@ -275,7 +275,7 @@ def explain(rule: Rule) -> str:
     if pattern.startswith(EXACT):
         return f"{calls} with exactly this command {meaning}"
     if NAMED.match(pattern):
-        return f"{calls} with these arguments {meaning}"
+        return f"{calls} with the arguments {pattern} {meaning}"
     kinds = path_kinds(rule.tool, STANDARD)
     if kinds and rule.tool != "*" and not rule.strict:
         also = "" if rule.hides else _NOT_HIDDEN

@@ -311,7 +311,8 @@ def _test(options: Namespace, folder: Path) -> int:
     if options.json:
         say_json(found._asdict())
     else:
-        lines = [found.outcome, f"  because: {found.reason}", f"  by: {found.source}"]
+        reason = [f"  because: {found.reason}"] if found.reason else []
+        lines = [found.outcome, *reason, f"  by: {found.source}"]
         lines += [f"  a lasting approval would be: {found.scope}"] if found.scope else []
         lines += [f"  reads as: {command}" for command in found.commands]
         say("\n".join(lines))

@@ -56,6 +56,7 @@ class Rules(NamedTuple):
         doubts: Rules that ask about every change, for entries in the files of other agents that may
             deny something and cannot be read.
         foreign_problems: The mistakes in the files of other agents, one line each.
+        foreign_unapplied: Restrictions in these files that hilum does not apply, one line each.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -64,6 +65,7 @@ class Rules(NamedTuple):
     is_unread: bool = False
     doubts: tuple[Rule, ...] = ()
     foreign_problems: tuple[str, ...] = ()
+    foreign_unapplied: tuple[str, ...] = ()
 
     @property
     def consequence(self) -> str:
@@ -150,6 +152,7 @@ def load(
         is_unread=user.is_unread or project.is_unread,
         doubts=tuple(rule for file in foreign for rule in file.doubts),
         foreign_problems=tuple(problem for file in foreign for problem in file.problems),
+        foreign_unapplied=tuple(each for file in foreign for each in file.unapplied),
     )
 
 

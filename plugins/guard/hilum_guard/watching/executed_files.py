@@ -168,8 +168,8 @@ TABLE = (
     ),
     # Agents, including hilum: servers that they start, hooks that they run, and their permissions.
     *_rows("hilum", _SESSION, ".hilum", folder=True, mask=True),
-    *_rows("agents", f"{_SESSION}, as MCP servers", ".mcp.json mcp.json"),
-    *_rows("agents", _SESSION, ".agents", folder=True),
+    *_rows("a coding agent", f"{_SESSION}, as MCP servers", ".mcp.json mcp.json"),
+    *_rows("a coding agent", _SESSION, ".agents", folder=True),
     *_rows("Claude Code", f"{_SESSION}, and at its hooks", ".claude", folder=True),
     *_rows("Codex", _SESSION, ".codex", folder=True),
     *_rows(
@@ -187,8 +187,8 @@ TABLE = (
     ),
     *_rows("Gemini CLI", _SESSION, ".gemini", folder=True),
     *_rows("Gemini CLI", f"{_SESSION}, as MCP servers", "gemini-extension.json"),
-    *_rows("agents", _SESSION, ".github/agents .github/chatmodes .github/skills"),
-    *_rows("agents", f"{_SESSION}, and at its hooks", ".github/hooks"),
+    *_rows("a coding agent", _SESSION, ".github/agents .github/chatmodes .github/skills"),
+    *_rows("a coding agent", f"{_SESSION}, and at its hooks", ".github/hooks"),
     *_rows("opencode", _SESSION, ".opencode", folder=True),
     *_rows("opencode", f"{_SESSION}, as MCP servers", "opencode.json opencode.jsonc"),
     *_rows("Roo Code", _OPENED, ".roo", folder=True),

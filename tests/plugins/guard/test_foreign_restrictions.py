@@ -1,0 +1,203 @@
+"""Restrictions of other agents beside deny and ask rules: what applies, and what is named."""
+
+import json
+
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum.errors import E_DENIED
+from hilum.events import PluginEvent
+from hilum_guard.foreign.files import AGENTS
+from hilum_guard.foreign.loading import load_foreign_rules
+
+PLUGINS = (hilum_guard, hilum_files, hilum_shell)
+CLAUDE = ".claude/settings.json"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project beside an empty home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder.resolve()
+
+
+def read_rules(project, name, text):
+    """Return the rules that a file becomes."""
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text, indent=1))
+    (rules,) = load_foreign_rules(project, tuple(AGENTS))
+    return rules
+
+
+async def outcomes(bench, name, text, **calls):
+    """The codes of a read, a write, a search of names and a command with the given settings."""
+    files = {
+        name: text if isinstance(text, str) else json.dumps(text),
+        "a.txt": "x",
+        "src/b.txt": "x",
+    }
+    kit = await bench(*PLUGINS, approve="auto", files=files)
+    await kit.call("read_file", path="a.txt")
+    found = {}
+    for key, (tool, arguments) in {
+        "read": ("read_file", {"path": "a.txt"}),
+        "write": ("write_file", {"path": "new.txt", "content": "x"}),
+        "inner": ("write_file", {"path": "src/new.txt", "content": "x"}),
+        "list": ("list_directory", {"path": "."}),
+        "command": ("run_terminal_cmd", {"command": "touch y"}),
+        "log": ("run_terminal_cmd", {"command": "ls -a"}),
+        **calls,
+    }.items():
+        found[key] = (await kit.call(tool, **arguments)).code
+    return {key for key, code in found.items() if code == E_DENIED}
+
+
+@pytest.mark.parametrize(
+    ("core", "denied"),
+    [
+        (["read_file"], {"write", "inner", "command", "log"}),
+        (["list_directory", "write_file"], {"command", "log"}),
+        (["run_shell_command(ls)", "read_file", "replace"], {"command"}),
+        (["run_shell_command", "read_file"], {"write", "inner"}),
+    ],
+)
+async def test_only_the_core_tools_of_gemini_are_available(bench, core, denied):
+    settings = {"tools": {"core": core}}
+    found = await outcomes(bench, ".gemini/settings.json", settings)
+    # Without tools that edit, commands do not write files either.
+    assert found - {"command"} == denied - {"command"}
+    assert ("command" in denied) <= ("command" in found)
+
+
+def test_the_older_key_of_gemini_and_an_empty_list(project):
+    rules = read_rules(project, ".gemini/settings.json", {"coreTools": ["read_file"]})
+    assert "deny web_search" in [f"{rule.effect} {rule.text}" for rule in rules.rules]
+    assert all("coreTools: read_file" in rule.written for rule in rules.rules)
+    rules = read_rules(project, ".gemini/settings.json", {"tools": {"core": []}})
+    assert len(rules.doubts) == 1
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "denied"),
+    [
+        ('":root" = "read"', {"write", "inner", "command"}),
+        ('":root" = "read"\n":workspace_roots" = "write"', set()),
+        ('":root" = "read"\n":workspace_roots" = { "." = "write" }', set()),
+        ('":root" = "read"\n":workspace_roots" = { "src" = "write" }', {"write", "command"}),
+        ('":root" = "none"', {"read", "write", "inner", "command", "log"}),
+    ],
+)
+async def test_the_root_of_a_codex_profile_applies_to_the_workspace(bench, filesystem, denied):
+    text = f'default_permissions = "p"\n[permissions.p.filesystem]\n{filesystem}\n'
+    found = await outcomes(bench, ".codex/config.toml", text)
+    if '"none"' in filesystem:
+        assert {"read", "write", "inner", "command"} <= found
+    else:
+        assert found == denied
+
+
+def test_a_codex_profile_without_network_denies_the_network(project):
+    text = 'default_permissions = "p"\n[permissions.p.network]\nenabled = false\n'
+    (rule,) = read_rules(project, ".codex/config.toml", text).rules
+    assert (rule.effect, rule.text, rule.written) == ("deny", "network", "network.enabled = false")
+    assert rule.source.endswith(":3")
+    text = text.replace("false", "true")
+    assert read_rules(project, ".codex/config.toml", text).rules == []
+
+
+async def test_what_restricts_the_main_agent_of_opencode_applies(bench):
+    agent = {
+        "build": {"permission": {"bash": {"*": "deny", "ls *": "allow"}}, "tools": {"write": False}}
+    }
+    settings = {
+        "permission": {"read": "allow"},
+        "agent": {**agent, "other": {"permission": {"read": "deny"}}},
+    }
+    found = await outcomes(bench, "opencode.json", settings)
+    assert found == {"write", "inner", "command"}
+
+
+def test_what_the_main_agent_of_opencode_may_do_is_no_permission_for_others(project):
+    settings = {
+        "permission": {"bash": "deny"},
+        "agent": {"build": {"permission": {"bash": "allow", "edit": "ask"}}},
+    }
+    rules = read_rules(project, "opencode.json", settings)
+    assert rules.allowed == []
+    assert {"deny run_terminal_cmd", "ask write_file"} <= {
+        f"{rule.effect} {rule.text}" for rule in rules.rules
+    }
+    assert "agent.build.permission.edit: ask" in {rule.written for rule in rules.rules}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (CLAUDE, {"permissions": {"Deny": ["Edit(x)"]}}),
+        (CLAUDE, {"permissions": {"denied": ["Edit(x)"]}}),
+        (CLAUDE, {"permission": {"deny": ["Edit(x)"]}}),
+        (".cursor/cli.json", {"permissions": {"denny": ["Write(x)"]}}),
+        ("opencode.json", {"permissions": {"edit": "deny"}}),
+        (".gemini/settings.json", {"excludedTools": ["write_file"]}),
+        (".gemini/settings.json", {"tools": {"excluded": ["write_file"]}}),
+    ],
+)
+def test_a_slip_in_a_key_that_denies_fails_closed(project, name, text):
+    rules = read_rules(project, name, text)
+    assert "is unknown; did you mean" in rules.problems[0]
+    assert len(rules.doubts) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            CLAUDE,
+            {"permissions": {"allow": [], "additionalDirectories": ["x"], "defaultMode": "x"}},
+        ),
+        (
+            CLAUDE,
+            {"model": "x", "permissions": {"deny": []}, "env": {"a": "b"}, "hooks": {"Stop": []}},
+        ),
+        (
+            ".gemini/settings.json",
+            {"tools": {"allowed": ["x"], "sandbox": "docker"}, "mcpServers": {}},
+        ),
+        ("opencode.json", {"agent": {"review": {"mode": "subagent"}}, "plugin": ["x"], "mode": {}}),
+    ],
+)
+def test_other_keys_are_no_slips(project, name, text):
+    assert read_rules(project, name, text).doubts == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (CLAUDE, {"permissions": {"defaultMode": "plan"}}, "Claude Code begins in plan mode"),
+        (".codex/config.toml", 'sandbox_mode = "read-only"\n', "Codex changes nothing"),
+        (
+            ".gemini/settings.json",
+            {"general": {"defaultApprovalMode": "plan"}},
+            "Gemini CLI begins",
+        ),
+        (".gemini/settings.json", {"mcpServers": {"x": {"includeTools": ["a"]}}}, "the server x"),
+        ("opencode.json", {"default_agent": "plan"}, "opencode begins with the agent `plan`"),
+    ],
+)
+async def test_a_restriction_that_does_not_apply_is_named_in_the_session(bench, name, text, words):
+    files = {name: text if isinstance(text, str) else json.dumps(text)}
+    kit = await bench(*PLUGINS, files=files)
+    await kit.call("list_directory", path=".")
+    notes = [each for each in kit.of(PluginEvent) if each.name == "guard.foreign_unapplied"]
+    (note,) = notes
+    say = note.data["say"]
+    assert say.startswith(f"Not applied: {kit.workspace / name}:1: ")
+    assert words in say
+    assert "hilum run --approve readonly" in say or "hilum permissions deny" in say
