@@ -316,9 +316,19 @@ def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
     elif not left:
         yield Finding("⚠", "tools: the filter excludes all of them, so the agent cannot run.")
     else:
-        names = ", ".join(left)
-        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {names}")
+        yield Finding("✓", f"tools: {_list_tools(left, [name for name, _ in tools])}")
         yield from _check_reading(left)
+
+
+def _list_tools(left: Collection[str], known: Collection[str]) -> str:
+    """Return which tools an agent has: their names, or if these are fewer, those that it lacks."""
+    missing = [name for name in known if name not in left]
+    if not missing:
+        return f"all {len(known)}"
+    counts = f"{len(left)} of {len(known)}"
+    if len(missing) < len(left):
+        return f"{counts}, all except {', '.join(missing)}"
+    return f"{counts}: {', '.join(left)}"
 
 
 def _check_reading(left: Collection[str]) -> Iterator[Finding]:

@@ -24,13 +24,13 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         text: The prompt.
     """
     words = text.strip()
-    # A text that begins with a space is not a command, so that users can send any text as a prompt.
+    # A text that begins with a space is neither a command nor a call, so that users can send any text as a prompt.
     command = text.rstrip()
     if command == COMMAND or command.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
         reply = await _run_command(agents, command.removeprefix(COMMAND))
         return Interpretation(text, reply=reply)
     # Other plugins handle shell lines and other commands.
-    if not agents.settings.by_name or not words or words[0] in "!/":
+    if not agents.settings.by_name or not words or words[0] in "!/" or text.startswith(" "):
         return None
     if not await _depends_on_agents(agents, words):
         return None

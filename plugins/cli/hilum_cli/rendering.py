@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hilum_view import (
     Card,
     Notice,
@@ -57,7 +59,8 @@ def notice_line(notice: Notice | None) -> str:
     # Nothing else says what to do about an error during a run.
     if notice.about == "error" and notice.hint:
         text += f" {escape_terminal(notice.hint)}"
-    return text
+    # Only the first line has the mark, so the others are indented below it.
+    return re.sub(r"\n(?=[^ \n])", "\n  ", text)
 
 
 def todo_rows(todos: TodoList) -> list[str]:

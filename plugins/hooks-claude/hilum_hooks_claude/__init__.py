@@ -84,7 +84,8 @@ def list_commands() -> list[PromptCommand]:
 @hookimpl
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Run ``/hooks``, which lists the hooks. A prompt, which a model may write, approves nothing."""
-    word, _, rest = text.strip().partition(" ")
+    # A space before the command makes it plain text.
+    word, _, rest = text.rstrip().partition(" ")
     if word != "/hooks":
         return None
     rows = await trio.to_thread.run_sync(lazy.listing.list_hooks, session.workspace.root)

@@ -25,7 +25,8 @@ def list_commands() -> list[PromptCommand]:
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Interpret ``/init``, which asks the agent to write AGENTS.md."""
     words = text.split(None, 1)
-    if not words or words[0] != "/init":
+    # A space before the command makes it plain text.
+    if not text.startswith("/") or words[0] != "/init":
         return None
     from hilum_init.init_command import interpret_init
 

@@ -253,7 +253,8 @@ class Rules:
     @hookimpl
     async def interpret_prompt(self, text: str, agent_name: str) -> Interpretation | None:
         """Carry out ``/reload-rules``."""
-        if text.strip() != f"/{COMMAND.name}":
+        # A space before the command makes it plain text.
+        if text.split(None, 1)[:1] != [f"/{COMMAND.name}"] or not text.startswith("/"):
             return None
         agent = self.session.agents.get(agent_name)
         # The prompts of sub-agents are written by models.

@@ -6,6 +6,7 @@ Markdown, and a tool call is written once it has ended.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -398,6 +399,8 @@ class Transcript:
         text = f"{notice.text}\n{notice.hint}" if notice.hint else notice.text
         text = name_slash_commands(text)
         mark = "·" if notice.level == "info" else "!"
+        # Only the first line has the mark, so the others are indented below it.
+        text = re.sub(r"\n(?=[^ \n])", "\n  ", text)
         self.note(f"{mark} {text}", "dim" if notice.level == "info" else "warning")
 
     def _write_outcome(self, outcome: Outcome) -> None:

@@ -689,3 +689,20 @@ def test_validate_warns_of_an_agent_that_can_write_but_not_read(load, tools, is_
     found = check_entry(CatalogEntry(definition, "a file"), [*KNOWN.items()])
     warnings = [each.message for each in found if "but not read them" in each.message]
     assert bool(warnings) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("", "tools: all {all}"),
+        ("disallowedTools: Write", "all except "),
+        ("tools: [Grep]", "tools: 1 of {all}: search_files"),
+    ],
+)
+def test_validate_lists_the_tools_or_those_that_are_missing(load, written, said):
+    """Whichever list is shorter, because most agents have all tools."""
+    definition = load(f"{HEAD}{written}", place=".claude/agents/a.md")
+    found = check_entry(CatalogEntry(definition, "a file"), [*KNOWN.items()])
+    (tools,) = [each.message for each in found if each.message.startswith("tools: ")]
+    assert said.format(all=len(KNOWN)) in tools
+    assert ("write_file" in tools) == ("Write" in written)

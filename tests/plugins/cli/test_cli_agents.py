@@ -7,9 +7,9 @@ from hilum.events import CallStarted, ModelStarted, PluginEvent
 from hilum.messages import ToolCall
 from hilum.testing import open_bench, use
 from hilum_cli.agents import again, change, ending, rows
-from hilum_cli.rendering import status_line, todo_rows
+from hilum_cli.rendering import notice_line, status_line, todo_rows
 from hilum_cli.terminal import cells, cut, wrap
-from hilum_view import Actor, AgentView, SessionView
+from hilum_view import Actor, AgentView, Notice, SessionView
 
 
 def told(view, name, at=100.0, **data) -> AgentView | None:
@@ -142,3 +142,8 @@ def test_a_status_line_leaves_out_what_matters_least():
         assert cells(shown) <= width
         assert shown.startswith("thinking")
         assert shown.endswith("Ctrl-C stops")
+
+
+def test_the_lines_of_a_notice_are_indented_below_its_mark():
+    notice = Notice(id=0, about="said", text="two problems:\n  one\ntwo", level="info")
+    assert notice_line(notice) == "· two problems:\n  one\n  two"

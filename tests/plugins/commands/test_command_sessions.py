@@ -536,6 +536,31 @@ async def test_a_path_and_text_after_a_space_are_sent(opened, text):
         assert (await send(bench, text))[0] == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        " /init",
+        " /budget 1",
+        " /hooks",
+        " /agents",
+        " /reload-rules",
+        " @review look",
+        " use the review agent to look",
+    ],
+)
+async def test_after_a_space_no_plugin_reads_a_command_or_a_call(opened, text):
+    plugins = ("agents", "budgets", "hooks_claude", "init", "rules", "scheduler")
+    async with opened({"a.py": ""}, plugins=plugins, answers=["ok"]) as bench:
+        assert (await send(bench, text))[0] == text
+        assert bench.of(RunStarted)[-1].agent == "main"
+
+
+async def test_reload_rules_is_carried_out_with_a_word_after_it(opened):
+    async with opened({"a.py": ""}, plugins=("rules",)) as bench:
+        run = await bench.start("/reload-rules now")
+        assert run.reply.startswith("Read again:")
+
+
 async def test_an_included_file_is_withheld_as_from_the_agent(opened, tmp_path):
     config = {
         name: {"template": f"{{file:{path}}} $1"}

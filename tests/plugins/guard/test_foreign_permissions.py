@@ -16,6 +16,7 @@ from hilum_guard.foreign.expressions import expand_beginnings
 from hilum_guard.foreign.files import AGENTS, find_files, stamp_files
 from hilum_guard.foreign.loading import load_foreign_rules
 from hilum_guard.foreign.patterns import convert_command, convert_path, is_used_by_programs
+from hilum_guard.rules.expressions import Expression
 from hilum_guard.rules.matching import CallFacts, explain, fit
 from hilum_guard.sandbox import backends
 
@@ -315,12 +316,15 @@ priority = 50
     write(project, ".gemini/policies/mine.toml", policy)
     policies = load_foreign_rules(project, ("gemini",))[1]
     assert shown(policies) == [
+        "deny run_terminal_cmd",
         "ask run_terminal_cmd(git reset *)",
         "ask run_terminal_cmd(git clean *)",
         "deny run_terminal_cmd(git push *)",
         "deny run_terminal_cmd(npm publish *)",
     ]
-    assert policies.doubts[0].source.endswith("mine.toml:14")
+    assert policies.rules[0].expression == Expression("a(?=b)", is_json=True)
+    assert policies.rules[0].source.endswith("mine.toml:14")
+    assert policies.doubts == []
 
 
 def test_gemini_excludes_tools_of_a_server(project):
@@ -518,8 +522,9 @@ async def test_a_changed_file_holds_from_the_next_call(bench):
     assert (await kit.call("read_file", path="a.txt")).code == ""
     path = write(kit.workspace, CLAUDE, claude(deny=["Read(a.txt)"]))
     assert (await kit.call("read_file", path="a.txt")).code == E_DENIED
+    # Only a new session, or the user, ends a denial.
     path.unlink()
-    assert (await kit.call("read_file", path="a.txt")).code == ""
+    assert (await kit.call("read_file", path="a.txt")).code == E_DENIED
 
 
 @pytest.mark.parametrize("name", [".cursorignore", ".geminiignore", ".aiderignore"])

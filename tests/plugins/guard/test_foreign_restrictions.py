@@ -8,8 +8,10 @@ import hilum_shell
 import pytest
 from hilum.errors import E_DENIED
 from hilum.events import PluginEvent
+from hilum_guard.commands import judge_command
 from hilum_guard.foreign.files import AGENTS
 from hilum_guard.foreign.loading import load_foreign_rules
+from hilum_guard.rules.matching import CallFacts, explain, fit
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 CLAUDE = ".claude/settings.json"
@@ -201,3 +203,115 @@ async def test_a_restriction_that_does_not_apply_is_named_in_the_session(bench, 
     assert say.startswith(f"Not applied: {kit.workspace / name}:1: ")
     assert words in say
     assert "hilum run --approve readonly" in say or "hilum permissions deny" in say
+
+
+# --- regular expressions --------------------------------------------------------------------------
+
+VS_CODE = ".vscode/settings.json"
+POLICY = ".gemini/policies/mine.toml"
+
+
+def policy(**rule):
+    """A policy of Gemini CLI with one rule."""
+    return "[[rule]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in rule.items())
+
+
+def approve(expression):
+    """Settings of VS Code with an expression for commands that are not approved."""
+    return json.dumps({"chat.tools.terminal.autoApprove": {expression: False}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "matching", "others"),
+    [
+        (
+            VS_CODE,
+            approve("/^npm (?=x|c)/"),
+            ["npm x", "ls && npm ci", "timeout 5 npm x"],
+            ["npm test", "pnpm x"],
+        ),
+        (VS_CODE, approve("/PUSH.*main$/i"), ["git push origin main"], ["git push origin x"]),
+        (
+            POLICY,
+            policy(toolName="run_shell_command", commandRegex="git (?=pu)", decision="ask_user"),
+            ["git push", "git -C . push"],
+            ["echo git push", "git log"],
+        ),
+        (
+            POLICY,
+            policy(
+                toolName="run_shell_command",
+                argsPattern='"command":"rm .*[.]db',
+                decision="ask_user",
+            ),
+            ["rm a.db"],
+            ["ls a.db", "rm a.txt"],
+        ),
+        (POLICY, policy(commandRegex="x(?=y)", decision="ask_user"), ["xy"], ["x"]),
+    ],
+)
+def test_regular_expressions_are_compared_with_commands(project, name, text, matching, others):
+    rules = read_rules(project, name, text)
+    assert rules.problems == []
+    assert rules.doubts == []
+    for command in matching:
+        assert asks(project, rules, command), command
+    for command in others:
+        assert not asks(project, rules, command), command
+
+
+def asks(project, rules, command):
+    """Whether one of the rules matches a command."""
+    read = judge_command(command, workspace=project)
+    facts = CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute")
+    return any(fit(rule, facts) in ("yes", "maybe") for rule in rules.rules)
+
+
+def test_an_expression_that_takes_too_long_counts_as_a_match(project):
+    rules = read_rules(project, VS_CODE, approve("/^(a+)+$|^(a|aa)+$/"))
+    assert asks(project, rules, "a" * 50 + "b")
+
+
+@pytest.mark.parametrize("expression", ["/(/", "/[^]x(/", "/" + "a(?=b)" * 170 + "/"])
+def test_an_expression_that_cannot_be_read_asks_about_commands_only(project, expression):
+    rules = read_rules(project, VS_CODE, approve(expression))
+    assert rules.doubts == []
+    assert asks(project, rules, "touch x")
+    assert not asks(project, rules, "ls")
+    assert "hilum permissions deny" in rules.problems[0]
+
+
+def test_a_file_has_at_most_100_expressions(project):
+    table = {f"/a(?={number})/": False for number in range(101)}
+    rules = read_rules(project, VS_CODE, json.dumps({"chat.tools.terminal.autoApprove": table}))
+    assert asks(project, rules, "touch x")
+    assert len(rules.problems) == 1
+
+
+def test_an_expression_about_other_tools_asks_about_each_call_of_these_tools(project):
+    text = policy(toolName="write_file", argsPattern="secret", decision="deny")
+    rules = read_rules(project, POLICY, text)
+    assert rules.doubts == []
+    assert rules.problems == []
+    assert "name the paths instead" in rules.left[0]
+    assert {rule.effect for rule in rules.rules} == {"ask"}
+    assert "write_file" in {rule.tool for rule in rules.rules}
+    assert not asks(project, rules, "touch x")
+
+
+def test_an_expression_is_explained(project):
+    (rule,) = read_rules(project, VS_CODE, approve("/x(?=y)/")).rules
+    assert explain(rule) == (
+        "every call of run_terminal_cmd with a command that matches /x(?=y)/ needs approval each time"
+    )
+
+
+async def test_an_expression_holds_in_a_session(bench, asked):
+    files = {
+        POLICY: policy(toolName="run_shell_command", commandRegex="touch (?=no)", decision="deny")
+    }
+    kit = await bench(*PLUGINS, approve="auto", files=files)
+    assert (await kit.call("run_terminal_cmd", command="touch ok")).code == ""
+    result = await kit.call("run_terminal_cmd", command="touch no")
+    assert result.code == E_DENIED
+    assert "deny run_shell_command: /touch (?=no)/ of Gemini CLI" in result.text

@@ -30,6 +30,11 @@ def test_a_notice_about_a_prompt_is_written_after_it():
     assert write(recalled) == ["· memory: recalled 1"]
 
 
+def test_the_lines_of_a_notice_are_indented_below_its_mark():
+    said = PluginEvent(name="x", data={"say": "two problems:\n  one\ntwo"})
+    assert write(said) == ["· two problems:", "  one", "  two"]
+
+
 def test_the_output_of_shell_lines_is_named():
     block = render(Block("stdin", ShellLine("ls", "a\nb\n", status=0).attached))
     message = UserMessage((Text("Go", "user"), Text(block, "piped")))

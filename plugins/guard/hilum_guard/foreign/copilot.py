@@ -6,6 +6,7 @@ from hilum.config_files import LoadedFile
 
 from hilum_guard.foreign.expressions import expand_beginnings
 from hilum_guard.foreign.rule_list import Entry, Kind, RuleList
+from hilum_guard.rules.expressions import Expression
 from hilum_guard.rules.tool_names import Effect
 
 MARK = b"chat.tools."
@@ -42,7 +43,9 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
                 reason = "hilum does not compare regular expressions"
                 rules.left.append(f"{written} (line {line}): {reason}")
             elif not commands:
-                rules.doubt("hilum does not compare regular expressions.", line, written)
+                text, _, flags = pattern[1:].rpartition("/")
+                entry = Entry(effect, kind, None, written, line)
+                rules.add(rules.check_expression(entry, Expression(text, flags)))
 
 
 def _expand(pattern: str) -> list[str]:

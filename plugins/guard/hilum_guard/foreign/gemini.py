@@ -17,6 +17,7 @@ from hilum_guard.foreign.rule_list import (
     RuleList,
     apply_in_order,
 )
+from hilum_guard.rules.expressions import Expression
 from hilum_guard.rules.tool_names import Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -233,6 +234,7 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
     names = ["*" if each in _ALL_TOOLS else each for each in _texts(rule.get("toolName"))] or ["*"]
     prefixes = _texts(rule.get("commandPrefix"))
     expression = rule.get("commandRegex") or rule.get("argsPattern")
+    is_json = not rule.get("commandRegex")
     server = rule.get("mcpName")
     for name in names:
         written = f"{effect} {name}"
@@ -240,7 +242,7 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
             pattern = f"{server}__{name}" if name != "*" else f"{server}__*"
             yield Entry(effect, "tool", None, f"{effect} {server} {name}", line, pattern)
         elif expression:
-            yield from _read_expression(name, str(expression), effect, line, rules)
+            yield from _read_expression(name, str(expression), is_json, effect, line, rules)
         elif prefixes:
             for prefix in prefixes:
                 yield Entry(effect, "shell", f"{prefix} *", f"{written}: {prefix}", line)
@@ -251,21 +253,44 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
 
 
 def _read_expression(
-    name: str, expression: str, effect: Effect, line: int, rules: RuleList
+    name: str, text: str, is_json: bool, effect: Effect, line: int, rules: RuleList
 ) -> Iterator[Entry]:
-    """Yield the entries for a regular expression, which hilum cannot compare in general."""
-    written = f"{effect} {name}: /{expression}/"
-    is_shell = _KINDS.get(name, "shell") == "shell"
-    # The end of an expression may exclude arguments, so an allow rule would be wider.
-    is_readable = is_shell and effect != "allow"
-    beginnings = expand_beginnings(expression) if is_readable else []
-    if beginnings:
-        for text in beginnings:
-            yield Entry(effect, "shell", f"{text} *", written, line)
-    elif effect == "allow":
+    """Yield the entries for a regular expression.
+
+    Args:
+        name: The tool; ``*`` for all.
+        text: The expression.
+        is_json: Whether it is about all arguments, and not just about the beginning of a command.
+        effect: The effect of the rule.
+        line: Its line.
+        rules: The list to which problems are added.
+    """
+    written = f"{effect} {name}: /{text}/"
+    if effect == "allow":
+        # The end of an expression may exclude arguments, so an allow rule would be wider.
         rules.left.append(f"{written} (line {line}): hilum does not compare regular expressions")
-    else:
-        rules.doubt("hilum does not compare regular expressions.", line, written)
+        return
+    if name == "*" or _KINDS.get(name) == "shell":
+        beginnings = [] if is_json else expand_beginnings(text)
+        for each in beginnings:
+            yield Entry(effect, "shell", f"{each} *", written, line)
+        if not beginnings:
+            whole = text if is_json else f'"command":"(?:{text})'
+            entry = Entry(effect, "shell", None, written, line)
+            yield rules.check_expression(entry, Expression(whole, is_json=True))
+    if not is_json or _KINDS.get(name) == "shell":
+        return
+    rules.left.append(
+        f"{written} (line {line}): hilum compares expressions only with commands, so every call of"
+        " these tools needs approval; name the paths instead: hilum permissions deny"
+        ' "write_file(PATH)"'
+    )
+    if name != "*":
+        yield from _make_entries(name, None, "ask", written, line)
+        return
+    for kind in dict.fromkeys(_KINDS.values()):
+        if kind != "shell":
+            yield Entry("ask", kind, None, written, line)
 
 
 def _texts(value: Any) -> list[str]:

@@ -22,6 +22,7 @@ from hilum_guard.foreign.patterns import (
     split_command,
     widen_command,
 )
+from hilum_guard.rules.expressions import Expression, explain_invalid
 from hilum_guard.rules.matching import DOMAIN, Rule, parse
 from hilum_guard.rules.patterns import find_control_character, fit_path
 from hilum_guard.rules.tool_names import Effect, server_tools
@@ -31,6 +32,8 @@ MAX_RULES = 2_000
 """Maximum number of entries that are read from one file."""
 MAX_ENTRY = 2_000
 """Maximum length of an entry in characters; longer ones are not read."""
+MAX_EXPRESSIONS = 100
+"""Maximum number of regular expressions in one file: each is compared with every command."""
 MAX_WRITTEN = 200
 _SIMILARITY = 0.85
 WITHOUT_CHANGES = "to work without changes, use hilum run --approve readonly, or set approve"
@@ -95,6 +98,7 @@ class Entry(NamedTuple):
         written: The entry as written.
         line: Its line number; 0 if unknown.
         tool: For the kind ``tool``: the name of the tool in hilum.
+        expression: For the kind ``shell`` without a pattern: a regular expression for the commands.
     """
 
     effect: Effect
@@ -103,6 +107,7 @@ class Entry(NamedTuple):
     written: str
     line: int
     tool: str = ""
+    expression: Expression | None = None
 
 
 class AllowedRule(NamedTuple):
@@ -149,6 +154,7 @@ class RuleList:
         self.unapplied: list[str] = []
         self._lines = text.split("\n")
         self._number = 0
+        self._expressions = 0
 
     @property
     def is_full(self) -> bool:
@@ -290,12 +296,30 @@ class RuleList:
         """Record a mistake."""
         self.problems.append(f"{self.name_line(line)}: {reason}")
 
+    def check_expression(self, entry: Entry, expression: Expression) -> Entry:
+        """Return an entry with an expression; if the expression is invalid, one that asks."""
+        self._expressions += 1
+        invalid = explain_invalid(expression)
+        if self._expressions > MAX_EXPRESSIONS:
+            invalid = f"there are more than {MAX_EXPRESSIONS}"
+        if not invalid:
+            return entry._replace(pattern=None, expression=expression)
+        reason = (
+            f"hilum cannot compare the expression {_shorten(expression.text)} ({invalid}), so every"
+            " command needs approval. Name the commands instead, or write hilum permissions deny"
+            ' "run_terminal_cmd(PROGRAM *)".'
+        )
+        self.problem(reason, entry.line)
+        return entry._replace(effect="ask", pattern=None)
+
     # --- conversion -------------------------------------------------------------------------------
 
     def _convert(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
         """Yield the rules that an entry becomes."""
         if entry.kind == "tool":
             yield from self._convert_tool(entry)
+        elif entry.expression is not None:
+            yield self._rule(entry, "run_terminal_cmd", None)
         elif entry.pattern is None or entry.pattern.strip() in ("", "*", "**"):
             yield from self._convert_all(entry, unless)
         elif entry.kind == "shell":
@@ -457,6 +481,7 @@ class RuleList:
             agent=self.place.agent,
             unless=unless,
             later=later,
+            expression=entry.expression,
             hides=hides,
         )
 
@@ -547,5 +572,7 @@ def apply_in_order(entries: Sequence[Entry], rules: RuleList, *, offers: bool = 
 
 
 def _covers(later: Entry, earlier: Entry) -> bool:
+    if later.expression is not None:
+        return later.expression == earlier.expression
     is_all = later.pattern is None or later.pattern.strip() in ("*", "**")
     return is_all or later.pattern == earlier.pattern

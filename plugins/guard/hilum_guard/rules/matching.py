@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 from hilum.errors import similar_names
 
+from hilum_guard.effects.git_effects import git_words
 from hilum_guard.effects.network_use import hosts_of
 from hilum_guard.effects.resolved_effects import Effect as PathEffect
 from hilum_guard.effects.resolved_effects import ResolvedEffects, values
 from hilum_guard.file_names import folded
+from hilum_guard.rules.expressions import Expression, fits_any
 from hilum_guard.rules.option_spellings import fit_options
 from hilum_guard.rules.patterns import (
     NAMED,
+    UNKNOWN,
     find_control_character,
     fit_arguments,
     fit_host,
@@ -87,6 +90,8 @@ class Rule:
         unless: For a rule about commands: patterns of commands that the rule does not match.
         later: For a rule about paths: further lines after the pattern, as in a ``.gitignore`` file:
             the last line that matches decides, and ``!`` means no match.
+        expression: For a rule about commands without a pattern: the regular expression that the
+            commands match.
         hides: Whether the rule also concerns commands that may use its paths without naming them.
             If so, the sandbox hides or protects the paths.
     """
@@ -101,6 +106,7 @@ class Rule:
     agent: str = ""
     unless: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
+    expression: Expression | None = None
     hides: bool = True
 
     @property
@@ -129,7 +135,7 @@ class Rule:
     @property
     def about_all(self) -> bool:
         """Whether the rule matches every call of its tools."""
-        return self.pattern in (None, "*", "**")
+        return self.expression is None and self.pattern in (None, "*", "**")
 
     @property
     def about_program(self) -> bool:
@@ -261,6 +267,8 @@ def explain(rule: Rule) -> str:
     meaning = _MEANINGS[rule.effect]
     calls = _describe_calls(rule.tool)
     pattern = rule.pattern
+    if rule.expression is not None:
+        return f"{calls} with a command that matches /{rule.expression.text}/ {meaning}"
     if rule.unless:
         whole = explain(attrs.evolve(rule, unless=()))
         excepted = [each for each in rule.unless if _can_overlap(pattern or "*", each)]
@@ -384,6 +392,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     is_named = names(rule.tool, facts.tool, facts.category)
     if not is_named and not _is_about_commands(rule, facts):
         return ""
+    if rule.expression is not None:
+        return _fit_expression(rule.expression, facts)
     if facts.command is not None and rule.unless:
         return _fit_other_commands(rule, facts, facts.command)
     if rule.pattern is None or rule.about_all:
@@ -531,6 +541,28 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
     if "maybe" in fits or not read.complete:
         return "maybe"
     return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def _fit_expression(expression: Expression, facts: CallFacts) -> Fit:
+    """Return whether a regular expression matches a command line or one of its commands."""
+    read = facts.command
+    if read is None:
+        return ""
+    texts = [str(facts.arguments.get("command", ""))]
+    for command in read.all_commands:
+        texts += [command.source, " ".join(command.words)]
+        if command.program == "git":
+            # Options before the sub-command do not change it.
+            texts.append(" ".join(git_words(command.words)))
+    if fits_any(expression, dict.fromkeys(texts)):
+        return "yes"
+    is_known = read.complete and not any(_has_unknown_verb(each) for each in read.all_commands)
+    return "" if is_known else "maybe"
+
+
+def _has_unknown_verb(command: SimpleCommand) -> bool:
+    """Return whether a command's program or its first argument is known only at run time."""
+    return any(UNKNOWN in word for word in command.words[:2])
 
 
 def _fit_any_spelling(wanted: Sequence[str], words: Sequence[str]) -> Fit:

@@ -153,7 +153,8 @@ class SessionBudgets:
     async def interpret_prompt(self, session: Session, text: str) -> Interpretation | None:
         """Carry out the command ``/budget``."""
         words = text.split()
-        if not words or words[0] != f"/{NAME}":
+        # A space before the command makes it plain text.
+        if not text.startswith("/") or words[0] != f"/{NAME}":
             return None
         try:
             note = ""
