@@ -27,6 +27,7 @@ from hilum.arguments import (
 )
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
+    BY_POLICY,
     CALL_CUT_SHORT,
     CALL_LOST,
     CALL_NOT_RUN,
@@ -175,8 +176,8 @@ async def _run_one_call(
             if isinstance(error, NeedsUser):
                 agent.emit(UserNeeded(code=error.code, message=error.message))
             result = _failure(state.call, error.code, str(error))
-            if isinstance(error, ToolDenied) and error.rule:
-                result = replace(result, data={RULE: error.rule})
+            if isinstance(error, ToolDenied):
+                result = replace(result, data=_describe_ways(error))
         reason = agent.session.hooks.refusal("check_result")
         # The call ran, but its result cannot be checked for secrets and injected instructions.
         if reason and state.began is not None:
@@ -678,3 +679,13 @@ async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> Too
         problem = f"The result is nested more than {2 * MAX_DEPTH} levels deep"
         return _failure(call, "E_PLUGIN", f"{problem}, which is a fault of its plugin.")
     return checked
+
+
+def _describe_ways(error: ToolDenied) -> dict[str, Any]:
+    """Return what would let a denied call run, as data for faces."""
+    data: dict[str, Any] = {}
+    if error.rule:
+        data[RULE] = error.rule
+    if error.by_policy:
+        data[BY_POLICY] = True
+    return data

@@ -124,6 +124,10 @@ these texts."""
 RULE = "rule"
 """The key, in the data of a denied call's result, for a rule that would allow the call."""
 
+BY_POLICY = "by_policy"
+"""The key, in the data of a denied call's result, that says that the policy ``auto`` would let the call
+run."""
+
 STOPPED_BY = "stopped_by"
 """The key, in the data of the result of a call that was stopped alone, for who stopped it."""
 
@@ -144,35 +148,43 @@ def unapproved(count: int) -> str:
     )
 
 
-def approval_hint(approve: str, rules: Iterable[str] = ()) -> str:
+def approval_hint(approve: str, rules: Iterable[str] = (), *, by_policy: bool = True) -> str:
     """Return a hint about calls that were denied because no user could approve them.
 
     Args:
         approve: The approval policy of the session.
         rules: The rules that allow these calls, as ``hilum permissions allow`` takes them.
+        by_policy: Whether the policy ``auto`` would let some of these calls run.
     """
-    return f"Run it at a terminal, or {letting_run(approve, rules)}"
+    ways = _list_ways(approve, rules, by_policy)
+    if not ways:
+        return "Run it at a terminal, where you can approve these calls: hilum"
+    return f"Run it at a terminal, or {', or '.join(ways)}"
 
 
-def letting_run(approve: str, rules: Iterable[str] = ()) -> str:
-    """Return advice on how to let calls run without approval.
+def letting_run(approve: str, rules: Iterable[str] = (), *, by_policy: bool = True) -> str:
+    """Return advice on how to let calls run that were denied.
 
     The text ends with a command or an option and has no full stop, so that this part can be copied.
 
     Args:
         approve: The approval policy of the session.
         rules: The rules that allow these calls, as ``hilum permissions allow`` takes them.
+        by_policy: Whether the policy ``auto`` would let some of these calls run.
     """
-    unattended = "let calls run without approval: --approve auto"
+    ways = _list_ways(approve, rules, by_policy)
+    return ", or ".join(ways) or "approve these calls at a terminal: hilum"
+
+
+def _list_ways(approve: str, rules: Iterable[str], by_policy: bool) -> list[str]:
+    """Return the ways to let calls run without approval; a way that does not help is no way."""
+    ways = []
+    if by_policy and approve != "auto":
+        ways.append("let calls run without approval: --approve auto")
     commands = [f"hilum permissions allow {shlex.quote(rule)}" for rule in rules]
     if commands:
-        named = f"allow them by a rule: {' && '.join(commands[:MAX_RULES])}"
-        return named if approve == "auto" else f"{unattended}, or {named}"
-    if approve != "auto":
-        return unattended
-    # Under the policy ``auto``, one of the user's rules requires the approval, and a new rule
-    # does not override it.
-    return "change the rule that asks for approval: hilum permissions"
+        ways.append(f"allow them by a rule: {' && '.join(commands[:MAX_RULES])}")
+    return ways
 
 
 # Exit codes of the command line, by error code; every other error has exit code 1. ``hilum run
@@ -324,10 +336,12 @@ class ToolDenied(ToolError):
     Attributes:
         rule: A rule that allows such a call, in the notation of ``hilum permissions allow``; empty
             if no rule does. Only the user sees the rule, not the model.
+        by_policy: Whether the approval policy ``auto`` would let the call run.
     """
 
     code = "E_DENIED"
     rule = ""
+    by_policy = False
 
 
 class NeedsUser(ToolError):

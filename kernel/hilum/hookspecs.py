@@ -78,6 +78,8 @@ class Verdict(msgspec.Struct, frozen=True):
             read; by default, all calls of the tool.
         rule: With ``ask``: a rule that allows such calls without asking, as ``hilum permissions
             allow`` takes it. hilum shows the rule if no user is present to answer.
+        by_policy: With ``ask``: whether only the approval policy ``ask_first`` asks, so that the
+            call would run under ``auto``.
         settled: With ``allow``: whether one of the user's rules decided this, so that the approval
             policy does not ask for approval.
         code: With ``deny``: the error code of the call's result.
@@ -108,6 +110,7 @@ class Verdict(msgspec.Struct, frozen=True):
     effects: frozenset[str] = frozenset()
     dangers: frozenset[str] = frozenset()
     once_only: bool = False
+    by_policy: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -116,7 +119,7 @@ class Verdict(msgspec.Struct, frozen=True):
             text = getattr(self, name)
             if not isinstance(text, str):
                 raise TypeError(f"the {name} of a verdict is a text, not {text!r:.80}")
-        for name in ("settled", "once_only"):
+        for name in ("settled", "once_only", "by_policy"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} is True or False, not {value!r:.80}")

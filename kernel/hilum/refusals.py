@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hilum.errors import (
+    BY_POLICY,
     E_DENIED,
     E_PLUGIN,
     GATE_TEXTS,
@@ -63,6 +64,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         identity: A hash that is equal for calls of the same tool with the same arguments.
         denied: Whether the call was denied because no user was present to approve it.
         rule: A rule that would have allowed the call; empty if none is known.
+        by_policy: Whether the approval policy ``auto`` would let the call run.
         broken: Why a broken gate refused the call; empty if no broken gate did.
         changed: Whether the call succeeded and its tool does more than read.
         began: Whether the tool began to run.
@@ -78,6 +80,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     broken: str
     changed: bool
     began: bool = True
+    by_policy: bool = False
 
     @classmethod
     def of(cls, call: ToolCall, started: CallStarted | None, result: ToolResult) -> CallOutcome:
@@ -102,6 +105,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
             broken=broken,
             changed=not code and started is not None and started.risk != "read",
             began=started is not None,
+            by_policy=bool(result.data.get(BY_POLICY)),
         )
 
 
@@ -140,9 +144,8 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
     if not denied or any(outcome.changed for outcome in outcomes):
         return None
     rules = dict.fromkeys(outcome.rule for outcome in denied if outcome.rule)
-    return Refusal(
-        code=E_DENIED, error=unapproved(len(denied)), hint=approval_hint(approve, rules), left=""
-    )
+    hint = approval_hint(approve, rules, by_policy=any(each.by_policy for each in denied))
+    return Refusal(code=E_DENIED, error=unapproved(len(denied)), hint=hint, left="")
 
 
 def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:

@@ -312,7 +312,20 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         effects=frozenset(),
         dangers=frozenset(),
         once_only=once_only,
+        rule=_find_common_rule(left),
+        by_policy=all(verdict.by_policy for verdict in left if verdict.kind == "ask"),
     )
+
+
+def _find_common_rule(verdicts: Sequence[Verdict]) -> str:
+    """Return the rule with which no verdict would ask; empty if there is none.
+
+    What asks besides the gate that knows the rule, such as a mode or another gate, asks with the rule
+    as well. The approval policy does not.
+    """
+    asking = [each for each in verdicts if each.kind == "ask"]
+    rules = {each.rule for each in asking if each.rule or not each.by_policy}
+    return rules.pop() if len(rules) == 1 else ""
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
@@ -327,7 +340,8 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
         mode = agent.mode.name
         yield ask(f"In {mode} mode calls of the category {tool.risk} need the user's approval.")
     if agent.session.approve == "ask_first" and not is_settled:
-        yield ask("Calls that change something need approval (approve = ask_first).")
+        reason = "Calls that change something need approval (approve = ask_first)."
+        yield replace(ask(reason), by_policy=True)
 
 
 _WITHOUT_APPROVAL = (
@@ -349,6 +363,7 @@ async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}", hint=_WITHOUT_APPROVAL)
             denied.rule = verdict.rule
+            denied.by_policy = verdict.by_policy
             raise denied
         answer = await _ask(agent, state, judged, tool)
     if answer.accepted:

@@ -71,5 +71,17 @@ async def test_no_rule_is_named_where_a_rule_of_the_user_asks(cli, asks):
     async with cli.model(asks("write_file", path="a.txt", content="x\n"), "I could not."):
         done = await cli("run", "write", "--approve", "auto")
     assert done.code == 3
-    assert "change the rule that asks for approval: hilum permissions" in done.err
+    assert "Run it at a terminal, where you can approve these calls: hilum" in done.err
     assert "hilum permissions allow" not in done.err
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+async def test_no_rule_is_named_that_would_not_help(cli, asks, approve):
+    """The files that restrict the agent, and hilum's rules, need approval each time."""
+    for path in (".hilum/rules.lock", ".claude/settings.json"):
+        async with cli.model(asks("write_file", path=path, content="x\n"), "I could not."):
+            done = await cli("run", "write", "--approve", approve)
+        assert done.code == 3
+        assert "Run it at a terminal, where you can approve these calls: hilum" in done.err
+        assert "hilum permissions allow" not in done.err
+        assert "--approve auto" not in done.err

@@ -344,11 +344,13 @@ class Headless:
             await self.face.total(totals)
         unattended = self.face.view.unattended
         if unattended and self.face.view.effects:
-            rules = self.face.view.denied_rules
+            view = self.face.view
+            advice = letting_run(
+                session.approve, view.denied_rules, by_policy=view.denied_by_policy
+            )
             calls = "1 call was" if unattended == 1 else f"{unattended} calls were"
             await self.face.advise(
-                f"{calls} denied because nobody could approve them. To continue,"
-                f" {letting_run(session.approve, rules)}"
+                f"{calls} denied because nobody could approve them. To continue, {advice}"
             )
 
     async def _end_services(self, session: Session) -> None:

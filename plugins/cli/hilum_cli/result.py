@@ -261,7 +261,7 @@ def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
         state="partial_success",
         code=E_DENIED,
         error=unapproved(view.unattended),
-        hint=approval_hint(approve, view.denied_rules),
+        hint=approval_hint(approve, view.denied_rules, by_policy=view.denied_by_policy),
     )
 
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum import ToolError, Verdict, ask, deny
 from hilum.errors import E_ADDRESS
+from msgspec.structs import replace
 
 from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.hosts.addresses import is_web_address
 from hilum_guard.rules import rule_files
+from hilum_guard.rules.held_denials import keep_denials
 from hilum_guard.sandbox.enforcement import Enforcement
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from hilum_guard.rules.tool_names import KnownTool
 
 SECRET_ADDRESS = "a secret in an address"
+RESTRICTING_FILE = "a file that restricts the agent"
+"""The source of a verdict on the change of a file that restricts the agent itself."""
 
 
 @attrs.frozen
@@ -120,7 +124,12 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
     if is_same and request.tools == request.names:
         return request.rules
     tools = None if request.names is None else request.describe_tools()
-    return rule_files.load(request.config, root, tools, request.kind, request.agents)
+    rules = rule_files.load(request.config, root, tools, request.kind, request.agents)
+    if is_same:
+        # A tool that a rule names may have gone, so that the rule is a mistake now.
+        held = request.rules.held
+        return rules._replace(rules=(*rules.rules, *held), held=held)
+    return keep_denials(request.rules, rules, request.config, root)
 
 
 def judge(request: JudgeRequest) -> Judgement:
@@ -153,6 +162,8 @@ def _judge(request: JudgeRequest, rules: rule_files.Rules) -> Judgement:
         scope = f"{call.facts.tool}(url={call.facts.arguments['url']})"
         question = ask("The address contains one of your secrets.", scope=scope)
         return Judgement(rules, question, SECRET_ADDRESS, call)
+    if found is not None and found.kind == "ask" and _lets_run(found.scope, gate, call):
+        found = replace(found, rule=found.scope)
     secrets: frozenset[str] = frozenset()
     if call.facts.command is not None:
         root = request.workspace.root
@@ -160,6 +171,21 @@ def _judge(request: JudgeRequest, rules: rule_files.Rules) -> Judgement:
         secrets = frozenset(map(os.path.realpath, paths))
     effects, dangers = find_hidden_effects(call, is_asked=found is not None and found.kind == "ask")
     return Judgement(rules, found, source, call, secrets, effects, dangers)
+
+
+def _lets_run(scope: str, gate: Gate, call: CheckedCall) -> bool:
+    """Return whether a call would run without approval if the user allowed its scope by a rule."""
+    from hilum_guard.rules.matching import parse
+
+    if not scope:
+        return False
+    try:
+        rule = parse(scope, "allow")
+    except ValueError:
+        return False  # for example, a name with a line break
+    rules = gate.rules._replace(rules=(*gate.rules.rules, rule))
+    verdict, _ = attrs.evolve(gate, rules=rules).judge(call)
+    return verdict is None or verdict.kind == "allow"
 
 
 def _judge_early(
@@ -204,6 +230,7 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         rules,
         request.approve,
         files_confined=holds_files or not is_command or request.approve != "auto",
+        changes_prevented=holds_files,
         denied_paths_enforced=denied_paths_enforced,
         network_blocked=bool(enforced.network) and request.offline,
         known_hosts=request.known_hosts if is_network else frozenset(),

@@ -9,6 +9,7 @@ the approval policy. Before the gate, the kernel denies what the policy ``readon
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,7 @@ import attrs
 from hilum import Verdict, allow, ask, deny, errors
 
 from hilum_guard import protected_files
+from hilum_guard.call_judge import RESTRICTING_FILE
 from hilum_guard.call_reader import CheckedCall
 from hilum_guard.commands import judge_command
 from hilum_guard.effects.resolved_effects import (
@@ -55,7 +57,7 @@ POLICY = "Calls that change something need approval (approve = ask_first)."
 UNCONFINED = (
     "No sandbox keeps it from writing files that Git, editors and shells execute later (see hilum"
     " doctor). To run such commands anyway, for example in a disposable container, use --set"
-    ' guard.unsandboxed=run, or add a rule: hilum permissions allow "{scope}".'
+    " guard.unsandboxed=run, or add a rule: hilum permissions allow {scope}."
 )
 _STORED = (
     " Git may show any file of the repository; name the files that you mean (`git diff -- src`)."
@@ -91,6 +93,7 @@ class Gate:
         approve: The approval policy.
         files_confined: Whether a sandbox keeps commands from writing outside the workspace, and
             from writing files that are executed later.
+        changes_prevented: Whether a sandbox keeps commands from changing protected files.
         denied_paths_enforced: Whether the sandbox protects denied paths from commands whose effects
             are unknown.
         network_blocked: Whether the sandbox denies network access to commands whose effects are
@@ -109,6 +112,7 @@ class Gate:
     rules: Rules
     approve: str
     files_confined: bool
+    changes_prevented: bool = False
     denied_paths_enforced: bool = False
     network_blocked: bool = False
     known_hosts: frozenset[str] = frozenset()
@@ -228,6 +232,10 @@ class Gate:
                 return verdict, "self-protection"
         link_note = f" ({call.differing})" if call.differing else ""
         tool = call.facts.tool
+        for _, shown in call.paths:
+            why = protected_files.restricting(shown) if call.changes else ""
+            if why:
+                return ask(f"{shown}: {why}.{link_note}"), RESTRICTING_FILE
         for path, shown in call.paths:
             why = self._explain_execution(path, shown) if call.changes else ""
             why = why or protected_files.secret(shown) or protected_files.linked_secret(path, shown)
@@ -375,6 +383,10 @@ class Gate:
     ) -> list[_Danger]:
         """Return the dangers of the commands in the text itself."""
         found = []
+        for path in self._find_changed(call, command_verdict):
+            why = protected_files.restricting(path)
+            if why:
+                found.append(_Danger("", f"It changes {path}: {why}.", RESTRICTING_FILE))
         exact_scope = _make_exact_scope(call.facts)
         written = self._find_protected_writes(call, command_verdict)
         if written and exact_rule is None:
@@ -389,6 +401,15 @@ class Gate:
             if command.grave and exact_rule is None:
                 found.append(_Danger(exact_scope, _explain_grave(command), "grave command"))
         return found
+
+    def _find_changed(self, call: CheckedCall, command_verdict: CommandVerdict) -> set[str]:
+        """Return the paths that a command changes, where no sandbox prevents it."""
+        if not self.changes_prevented:
+            effects = call.facts.resolved.effects
+            return {each.path for each in effects if each.kind in ("write", "delete")}
+        # The sandbox permits what the user approves, and the user approves redirections.
+        written = chain.from_iterable(each.writes for each in command_verdict.commands)
+        return {shown_path(os.path.join(call.root, path), str(call.root)) for path in written}
 
     def _find_implied_dangers(
         self, call: CheckedCall, command_verdict: CommandVerdict
@@ -422,7 +443,7 @@ class Gate:
             reason = "No sandbox confines it, and you allow commands to run without one."
             return allow(reason), "guard.unsandboxed = run"
         return ask(
-            f"{command_verdict.reason} {UNCONFINED.format(scope=scope)}", scope=scope
+            f"{command_verdict.reason} {UNCONFINED.format(scope=shlex.quote(scope))}", scope=scope
         ), "no sandbox"
 
     def find_secrets(self, call: CheckedCall) -> dict[str, str]:
@@ -656,7 +677,7 @@ def _fetches_address(facts: CallFacts) -> bool:
 def _explain_unknown_host(facts: CallFacts, host: str) -> str:
     if not host:
         return "hilum cannot determine the host of the address."
-    allowing = f'hilum permissions allow "{facts.tool}({DOMAIN}{host})"'
+    allowing = f"hilum permissions allow {shlex.quote(f'{facts.tool}({DOMAIN}{host})')}"
     return f"Neither you nor a search named the host {host}. To always allow it: {allowing}."
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hilum import config_folder, data_folder, list_user_commands
 
 from hilum_guard.file_names import folded, resolve_links
+from hilum_guard.foreign.files import find_restricted_agent
 from hilum_guard.repositories import git_metadata
 from hilum_guard.rules.patterns import UNKNOWN
 from hilum_guard.secrets.secret_names import NOT_SECRET, SECRET_NAMES, matches, original_names
@@ -42,6 +43,25 @@ def governing(path: str) -> str:
         return ""
     part, row = found
     return f"{row.program} executes {part} or takes commands from it {row.when}"
+
+
+def restricting(path: str) -> str:
+    """Return why a file restricts the agent itself; empty if it does not.
+
+    No lasting approval covers such a file: with a rule that the user stored for another purpose, the
+    agent could remove what forbids it something.
+
+    Args:
+        path: The file's path relative to the workspace; the file need not exist.
+    """
+    parts = [folded(part) for part in path.split("/") if part]
+    # The folders in `.hilum` contain agents, skills and commands, and the files what restricts.
+    if ".hilum" in parts[-2:]:
+        return "it contains settings and rules of hilum, so each change needs approval"
+    agent = find_restricted_agent(path)
+    if agent:
+        return f"it may contain restrictions by {agent}, so each change needs approval"
+    return ""
 
 
 def metadata(place: str) -> str:

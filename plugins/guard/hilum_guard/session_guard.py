@@ -38,15 +38,15 @@ from hilum import (
     config_folder,
     hookimpl,
 )
-from hilum.events import ApprovalAsked, PromptFrozen
+from hilum.events import ApprovalAsked, PluginEvent, PromptFrozen
 from hilum.hooks import current_call
 
 from hilum_guard import call_judge, content_policy
-from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
+from hilum_guard.call_judge import RESTRICTING_FILE, JudgeRequest
 from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
-from hilum_guard.rules import rule_files
+from hilum_guard.rules import held_denials, rule_files
 from hilum_guard.rules.lasting_approvals import LastingApprovals
 from hilum_guard.rules.tool_names import STANDARD, describe_tools
 from hilum_guard.sandbox import session_sandbox
@@ -65,8 +65,16 @@ from hilum_guard.watching.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
     from hilum_guard.rules.denied_paths import DeniedPaths
+    from hilum_guard.rules.matching import Rule
     from hilum_guard.sandbox.enforcement import Enforcement
 
+IN_FORCE = "guard.in_force"
+"""The event with rules of the project that are in force for the first time in a session."""
+HELD = "guard.held"
+"""The event about rules that stay in force although no file contains them any more."""
+LIFTED = "guard.lifted"
+"""The event with which the user ends them."""
+_NEVER_READ = ("never read",)
 MAX_PROBLEMS_SHOWN = 10
 MAX_PROBLEMS_LOGGED = 200
 # Seconds after which a session that begins with a prompt has sent its first request.
@@ -132,7 +140,8 @@ class Guard:
         self.sandbox = box
         self.workspace_guard = WorkspaceGuard(session, box)
         self.approvals = LastingApprovals(session, self._config)
-        self.rules = rule_files.Rules(stamp=("never read",))
+        self.rules = rule_files.Rules(stamp=_NEVER_READ)
+        self._logged_denials: set[Rule] = set()
         self._reported_problems: set[str] = set()
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
@@ -206,6 +215,7 @@ class Guard:
             return
         self._taken = number
         before = self.rules.mistakes
+        self._note_denials(rules)
         self.rules = rules
         self._tools = request.names
         if rules.mistakes and rules.mistakes != before:
@@ -226,6 +236,47 @@ class Guard:
             listed = "".join(f"\n  {each}" for each in new[:MAX_PROBLEMS_SHOWN])
             say = f"{len(new)} restrictions of other agents are not applied:{listed}"
         self._session.note("guard.foreign_unapplied", say=say, unapplied=new[:MAX_PROBLEMS_LOGGED])
+
+    def _note_denials(self, rules: rule_files.Rules) -> None:
+        """Log the denials that are in force for the first time, and report those without a file."""
+        root = self._session.workspace.root
+        denials = held_denials.find_project_denials(rules, self._config, root)
+        new = [rule for rule in denials if held_denials.identify(rule) not in self._logged_denials]
+        if new:
+            self._logged_denials.update(map(held_denials.identify, new))
+            self._session.note(IN_FORCE, rules=held_denials.write_rules(new))
+        known = set(map(held_denials.identify, self.rules.held))
+        gone = [rule for rule in rules.held if held_denials.identify(rule) not in known]
+        if gone:
+            self._session.note(HELD, say=held_denials.describe_held(gone))
+
+    def restore_denials(self) -> None:
+        """Keep in force what was in force before the session was closed."""
+        restored: list[Rule] = []
+        for event in self._session.journal.since(0):
+            if isinstance(event, PluginEvent) and event.name == IN_FORCE:
+                restored += held_denials.read_rules(event.data["rules"])
+            elif isinstance(event, PluginEvent) and event.name == LIFTED:
+                restored.clear()
+        self._logged_denials.update(map(held_denials.identify, restored))
+        self.rules = self.rules._replace(rules=tuple(restored))
+
+    @hookimpl(tryfirst=True)
+    def interpret_prompt(self, text: str, agent_name: str) -> None:
+        """End the denials that no file contains any more, if the user reads the rules again."""
+        agent = self._session.agents.get(agent_name)
+        # The prompts of sub-agents are written by models.
+        if text.strip() != "/reload-rules" or (agent is not None and agent.parent):
+            return
+        held = self.rules.held
+        self.rules = rule_files.Rules(stamp=_NEVER_READ)
+        self._logged_denials.clear()
+        say = ""
+        if held:
+            rows = held_denials.list_rules(held)[: held_denials.MAX_SHOWN]
+            listed = "".join(f"\n  {row}" for row in rows)
+            say = f"No longer in force, because no file contains it:{listed}"
+        self._session.note(LIFTED, say=say)
 
     def _report_foreign(self, rules: rule_files.Rules) -> None:
         """Report new mistakes in the permission files of other agents."""
@@ -389,7 +440,7 @@ class Guard:
                 commands = tuple(" ".join(each.words) for each in parsed.facts.command.commands)
         outcome = _OUTCOMES.get(verdict.kind, f"It would be refused ({verdict.code}).")
         source = f"{source}, approve = {approve}"
-        return CallExplanation(outcome, verdict.reason, source, verdict.scope, commands)
+        return CallExplanation(outcome, verdict.reason, source, verdict.rule, commands)
 
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
@@ -408,7 +459,11 @@ class Guard:
             verdict = msgspec.structs.replace(verdict or allow(), once_only=True)
         if verdict is None or verdict.kind != "ask":
             return verdict
-        if source == "protected file":
+        if source == RESTRICTING_FILE:
+            # A lasting approval was given for something else.
+            once_only = True
+            verdict = msgspec.structs.replace(verdict, once_only=True)
+        if source in ("protected file", RESTRICTING_FILE):
             # First, make inert the files that a killed session's command left: they must not be
             # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
@@ -417,14 +472,23 @@ class Guard:
             # The user approved exactly this call, which no lasting approval may replace.
             reason = "You have approved this change already."
             return Verdict("allow", reason, settled=True, once_only=once_only)
+        if source == "policy" and await self._is_run_by_auto(tool):
+            verdict = msgspec.structs.replace(verdict, by_policy=True)
         if not verdict.scope:
             return verdict
-        # An allow rule does not override an ask rule, and a rule file must not contain a secret.
-        can_be_kept = source != SECRET_ADDRESS and not source.startswith(("ask ", "deny "))
-        self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept and not once_only)
-        if can_be_kept:
-            return msgspec.structs.replace(verdict, rule=verdict.scope)
+        can_be_kept = bool(verdict.rule) and not once_only
+        self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept)
         return verdict
+
+    async def _is_run_by_auto(self, tool: Tool) -> bool:
+        """Return whether a call that only the policy asks about would run under ``auto``."""
+        # Nobody is advised to choose the policy in a session that a user attends.
+        if self._session.attended:
+            return False
+        if tool.risk != "execute" or self._settings.unsandboxed == "run":
+            return True
+        enforced = await self.sandbox.enforced()
+        return bool(enforced.files and enforced.protected)
 
     async def _is_once_only(
         self, mode: Mode, call: ToolCall, tool: Tool, verdict: Verdict | None, agent: str = ""
@@ -736,6 +800,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open a session's guard; on exit, stop everything that the guard started."""
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
+        guard.restore_denials()
         await guard.reload()
         await guard.announce_foreign()
         async with trio.open_nursery() as nursery:

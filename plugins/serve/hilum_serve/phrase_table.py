@@ -405,7 +405,16 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "it_is_another_name_a_hard_link",
         "it is another name (a hard link) of a file with keys and passwords",
     ),
+    ("it_changes", "It changes {path}: {why?}."),
+    (
+        "it_contains_settings_of_hilum",
+        "it contains settings and rules of hilum, so each change needs approval",
+    ),
     ("it_is_executed_by", "it is executed by {program}"),
+    (
+        "it_may_contain_restrictions",
+        "it may contain restrictions by {agent}, so each change needs approval",
+    ),
     ("it_is_harmless_as_written", "It is harmless as written."),
     ("it_is_in_hilums_own_folders", "it is in hilum's own folders"),
     ("it_is_more_than_a_list_of", "It is more than a list of simple commands."),

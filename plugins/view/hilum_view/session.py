@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 from hilum import events as ev
-from hilum.errors import E_DENIED, RULE, UNATTENDED
+from hilum.errors import BY_POLICY, E_DENIED, RULE, UNATTENDED
 from hilum.messages import Image, Thinking, ToolCall, ToolResult, Usage
 
 from hilum_view import agents, plan
@@ -93,6 +93,7 @@ _SNAPSHOT_FIELDS = (
     "redacted",
     "unattended",
     "denied_rules",
+    "denied_by_policy",
     "effects",
 )
 
@@ -127,6 +128,7 @@ class SessionView:
         redacted: Names of the secrets that were replaced in prompts.
         unattended: Number of calls that were denied because nobody could approve them.
         denied_rules: Rules that would have allowed the denied calls.
+        denied_by_policy: Whether the approval policy ``auto`` would have let one of them run.
         effects: Number of successful calls that had effects.
     """
 
@@ -153,6 +155,7 @@ class SessionView:
         self.redacted: list[str] = []
         self.unattended = 0
         self.denied_rules: list[str] = []
+        self.denied_by_policy = False
         self.effects = 0
         self._outcomes: dict[str, Outcome] = {}
         # What the user typed, by run, if a plugin replaced the text of the prompt.
@@ -649,6 +652,8 @@ class SessionView:
 
     def _count_unattended(self, result: ToolResult) -> None:
         self.unattended += 1
+        if result.data.get(BY_POLICY):
+            self.denied_by_policy = True
         rule = str(result.data.get(RULE) or "")
         # Faces suggest each rule once.
         if rule and rule not in self.denied_rules:

@@ -7,15 +7,19 @@ from hilum_cli.result import without_effect
 from hilum_view import SessionView
 
 
-@pytest.mark.parametrize(("approve", "advised"), [("ask_first", True), ("auto", False)])
-def test_a_policy_that_holds_already_is_not_advised(approve, advised):
-    """Under auto what was asked is allowed by a rule."""
+@pytest.mark.parametrize(
+    ("approve", "by_policy", "advised"),
+    [("ask_first", True, True), ("ask_first", False, False), ("auto", True, False)],
+)
+def test_a_policy_that_does_not_help_is_not_advised(approve, by_policy, advised):
+    """Under auto, a rule or a protected file asks, and so it may under ask_first."""
     view = SessionView()
     view.unattended = 1
+    view.denied_by_policy = by_policy
     end = without_effect(RunEnded(state="completed"), view, approve)
     assert end.state == "partial_success"
     assert ("--approve auto" in end.hint) is advised
-    assert ("change the rule that asks" in end.hint) is not advised
+    assert ("where you can approve these calls" in end.hint) is not advised
 
 
 @pytest.mark.parametrize("approve", ["ask_first", "auto"])

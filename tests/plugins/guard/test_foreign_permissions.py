@@ -528,8 +528,9 @@ async def test_a_changed_file_holds_from_the_next_call(bench):
     assert (await kit.call("read_file", path="a.txt")).code == ""
     path = write(kit.workspace, CLAUDE, claude(deny=["Read(a.txt)"]))
     assert (await kit.call("read_file", path="a.txt")).code == E_DENIED
+    # Only a new session, or the user, ends a denial.
     path.unlink()
-    assert (await kit.call("read_file", path="a.txt")).code == ""
+    assert (await kit.call("read_file", path="a.txt")).code == E_DENIED
 
 
 @pytest.mark.parametrize("name", [".cursorignore", ".geminiignore", ".aiderignore"])

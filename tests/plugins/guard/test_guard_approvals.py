@@ -8,7 +8,7 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum import UsageError, ask, hookimpl
-from hilum.errors import E_BLOCKED, E_DENIED, E_REJECTED
+from hilum.errors import BY_POLICY, E_BLOCKED, E_DENIED, E_REJECTED, RULE, UNATTENDED
 from hilum.events import ApprovalAsked, PluginEvent
 from hilum.testing import say, use
 
@@ -362,3 +362,55 @@ async def test_one_lasting_approval_does_not_cover_another_danger_of_the_line(be
     await asked(kit, "run_terminal_cmd", command="cat .env", accept=True, remember="session")
     await asked(kit, "run_terminal_cmd", command="sh go.sh")
     await asked(kit, "run_terminal_cmd", command="cat credentials.json; sh go.sh")
+
+
+SUGGESTED = {
+    "a file": ("write_file", {"path": "new.txt", "content": "x"}),
+    "a protected file": ("write_file", {"path": "sub/.envrc", "content": "x"}),
+    "a file with a line break": ("write_file", {"path": ".husky/a\nb", "content": "x"}),
+    "a deletion": ("delete_file", {"path": "a.txt"}),
+    "a secret file": ("read_file", {"path": ".env"}),
+    "a command": ("run_terminal_cmd", {"command": "touch b.txt"}),
+    "a command of git": ("run_terminal_cmd", {"command": "git commit -m x"}),
+    "a grave command": ("run_terminal_cmd", {"command": "git push --force"}),
+    "a quoted command": ("run_terminal_cmd", {"command": 'echo "it\'s" > c.txt; rm c.txt'}),
+    "a command with a line break": ("run_terminal_cmd", {"command": "touch d\ntouch e"}),
+    "a secret in a command": ("run_terminal_cmd", {"command": "base64 .env"}),
+    "restrictions": ("write_file", {"path": ".claude/settings.json", "content": "{}"}),
+    "restrictions in a command": (
+        "run_terminal_cmd",
+        {"command": "rm .claude/settings.json; echo '{}' > .claude/settings.local.json"},
+    ),
+}
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+@pytest.mark.parametrize("ask_rule", [False, True])
+@pytest.mark.parametrize("name", SUGGESTED)
+async def test_each_rule_that_is_suggested_lets_the_call_pass(bench, name, ask_rule, approve):
+    """A rule that would not help is not suggested, and neither is the policy."""
+    tool_name, arguments = SUGGESTED[name]
+    files = {"a.txt": "x", ".env": "KEY=1", ".claude/settings.json": "{}"}
+    kit = await bench(*PLUGINS, approve=approve, kind="headless", files=files)
+    own = kit.folder / "config/permissions.toml"
+    rules = 'ask = ["write", "execute", "read_file(.env)"]\n' if ask_rule else ""
+    own.write_text(rules)
+    await kit.call("read_file", path="a.txt")
+    result = await kit.call(tool_name, **arguments)
+    rule = result.data.get(RULE)
+    if UNATTENDED not in result.text:
+        assert not rule
+        return
+    if ask_rule or name.startswith("restrictions"):
+        assert not rule
+        assert not result.data.get(BY_POLICY)
+    if rule:
+        own.write_text(f"{rules}allow = [{json.dumps(rule)}]\n")
+        again = await kit.call(tool_name, **arguments)
+        assert UNATTENDED not in again.text
+        assert "mistake" not in again.text
+        own.write_text(rules)
+    if result.data.get(BY_POLICY):
+        kit.session.approve = "auto"
+        again = await kit.call(tool_name, **arguments)
+        assert UNATTENDED not in again.text

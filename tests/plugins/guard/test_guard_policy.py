@@ -14,6 +14,7 @@ from hilum import PluginError, Profile, ToolFilter, tool
 from hilum.errors import E_BLOCKED, E_DENIED, E_PATH_TRAVERSAL
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent
 from hilum.testing import plugin, say, use
+from hilum_guard.protected_files import restricting
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 
@@ -327,7 +328,9 @@ async def test_writing_what_governs_or_runs_is_always_asked(bench, asked):
     for path in PROTECTED:
         event = await asked(kit, "write_file", path=path, content="x")
         assert path.rpartition("/")[2] in event.reason
-        assert event.scope.startswith("write_file(/"), path
+        # No rule may cover what restricts the agent.
+        is_lasting = event.scope.startswith("write_file(/")
+        assert is_lasting != bool(restricting(path)), path
 
 
 async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench, asked):
@@ -347,6 +350,54 @@ async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unaske
     user_rules(kit, allow=["write_file(.vscode/tasks.json)"])
     assert (await kit.call("write_file", path=".vscode/tasks.json", content="{}")).code == ""
     await asked(kit, "write_file", path=".vscode/settings.json", content="{}")
+
+
+RESTRICTING = [
+    ".claude/settings.json",
+    "part/.claude/settings.local.json",
+    ".Codex/config.toml",
+    ".codex/rules/own.rules",
+    ".gemini/policies/a.toml",
+    "opencode.jsonc",
+    ".cursor/cli.json",
+    ".cursorignore",
+    ".vscode/settings.json",
+    ".hilum/permissions.toml",
+    ".hilum/rules.lock",
+]
+
+
+@pytest.mark.parametrize("path", RESTRICTING)
+async def test_no_rule_lets_the_agent_change_what_restricts_it(bench, asked, path):
+    """A rule that the user stores once would let the agent remove what forbids it something."""
+    kit = await bench(*PLUGINS, approve="auto", files={path: ""})
+    command = f"echo > {path}"
+    rules = [f"{name}(/{path})" for name in ("write_file", "edit_file", "delete_file")]
+    user_rules(kit, allow=[*rules, f"run_terminal_cmd(={command})"])
+    for name, arguments in (
+        ("write_file", {"path": path, "content": "x"}),
+        ("delete_file", {"path": path}),
+        ("run_terminal_cmd", {"command": command}),
+    ):
+        await kit.call("read_file", path=path)
+        event = await asked(kit, name, **arguments)
+        assert event.once_only
+        assert path in event.reason
+        assert "each change needs approval" in event.reason
+    assert (kit.workspace / path).read_text() == ""
+
+
+async def test_the_folder_of_restricting_files_is_one_of_them(bench, asked):
+    kit = await bench(*PLUGINS, approve="auto", files={".claude/settings.json": "{}"})
+    user_rules(kit, allow=["delete_file(/.claude)"])
+    assert (await asked(kit, "delete_file", path=".claude")).once_only
+
+
+@pytest.mark.parametrize("path", [".claude/commands/a.md", ".hilum/skills/a/SKILL.md"])
+async def test_a_rule_may_name_what_does_not_restrict_the_agent(bench, path):
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, allow=[f"write_file({path})"])
+    assert (await kit.call("write_file", path=path, content="x")).code == ""
 
 
 SECRETS = [".env", "config/.env.local", "deploy/id_ed25519", "server.pem", ".aws/config", ".ENV"]
@@ -407,7 +458,7 @@ async def test_under_auto_a_command_is_asked_where_no_sandbox_holds_files(bench)
         "no user is present",
         "guard.unsandboxed=run",
         "hilum doctor",
-        'hilum permissions allow "run_terminal_cmd(',
+        "hilum permissions allow 'run_terminal_cmd(",
     ):
         assert part in result.text
     assert (await kit.call("run_terminal_cmd", command="ls")).code == ""

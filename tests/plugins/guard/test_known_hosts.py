@@ -58,7 +58,7 @@ async def test_a_host_that_nobody_named_is_asked_under_auto(bench, asked):
     kit = await bench(hilum_guard, WEB, approve="auto")
     event = await asked(kit, "web_fetch", url="https://evil.example/x")
     assert "Neither you nor a search named the host evil.example" in event.reason
-    assert 'hilum permissions allow "web_fetch(domain:evil.example)"' in event.reason
+    assert "hilum permissions allow 'web_fetch(domain:evil.example)'" in event.reason
     assert event.scope == "web_fetch(domain:evil.example)"
 
 
@@ -169,7 +169,7 @@ async def test_a_headless_run_refuses_and_says_what_would_allow_it(bench):
     kit = await bench(hilum_guard, WEB, approve="auto", kind="headless")
     result = await kit.call("web_fetch", url="https://evil.example/x")
     assert result.code == E_DENIED
-    assert 'hilum permissions allow "web_fetch(domain:evil.example)"' in result.text
+    assert "hilum permissions allow 'web_fetch(domain:evil.example)'" in result.text
 
 
 async def test_a_secret_in_an_address_is_asked_whatever_the_rules_say(bench, asked, monkeypatch):

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from hilum import environment, home_folder
+
+from hilum_guard.file_names import folded
 
 AGENTS = {
     "claude": "Claude Code",
@@ -121,7 +124,7 @@ def find_files(workspace: Path, agents: Sequence[str]) -> Iterator[PermissionFil
                 yield PermissionFile(
                     Path(path), known.agent, known.format, known.marks, workspace, None
                 )
-    fence = Path(_project_folders(str(workspace))[0])
+    fence = find_project_folder(workspace)
     for folder in _project_folders(str(workspace)):
         existing = {"": True}
         for inner, known in _PROJECT_FILES:
@@ -138,6 +141,28 @@ def find_files(workspace: Path, agents: Sequence[str]) -> Iterator[PermissionFil
                     yield PermissionFile(
                         Path(path), known.agent, known.format, known.marks, base, fence
                     )
+
+
+def find_project_folder(workspace: Path) -> Path:
+    """Return the root of the repository that a workspace belongs to, or the workspace. Blocks."""
+    return Path(_project_folders(str(workspace))[0])
+
+
+def find_restricted_agent(path: str) -> str:
+    """Return the agent that a file or folder contains restrictions for; empty if it has none.
+
+    Args:
+        path: A path relative to the workspace; the file need not exist.
+    """
+    parts = [folded(part) for part in path.split("/") if part]
+    for known in _PROJECT:
+        wanted = known.path.lower().split("/")
+        # With its folder, the file is removed as well.
+        for size in range(1, len(wanted) + 1):
+            end = parts[-size:]
+            if len(end) == size and all(map(fnmatchcase, end, wanted[:size])):
+                return AGENTS[known.agent]
+    return ""
 
 
 def stamp_files(workspace: Path, agents: Sequence[str]) -> tuple[object, ...]:

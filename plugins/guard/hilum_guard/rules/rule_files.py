@@ -56,6 +56,7 @@ class Rules(NamedTuple):
         doubts: Rules that ask about every change, for entries in the files of other agents that may
             deny something and cannot be read.
         foreign_problems: The mistakes in the files of other agents, one line each.
+        held: The rules that stay in force although no file contains them any more.
         foreign_unapplied: Restrictions in these files that hilum does not apply, one line each.
     """
 
@@ -65,6 +66,7 @@ class Rules(NamedTuple):
     is_unread: bool = False
     doubts: tuple[Rule, ...] = ()
     foreign_problems: tuple[str, ...] = ()
+    held: tuple[Rule, ...] = ()
     foreign_unapplied: tuple[str, ...] = ()
 
     @property
