@@ -213,3 +213,19 @@ def test_a_check_without_a_warning_is_signed_by_number_alone(
     assert compile_rules(["-C", str(root), "--accept", "1.1"]) == 0
     assert decided(root) == {"0.": "deny write sdk/**"}
     assert "Note" not in capsys.readouterr().out
+
+
+def test_the_users_own_lock_is_watched_as_well(root: Path, tmp_path: Path) -> None:
+    """Its checks hold in all projects, so another project reports the loss, too."""
+    config = tmp_path / "config"
+    config.mkdir(exist_ok=True)
+    (config / "AGENTS.md").write_text("- My notes in `notes/` are mine alone.\n")
+    store, items = open_rules(root)
+    (own,) = [item for item in items if item.file.origin == "user"]
+    assert sign(store, [Decision(own, ("deny write notes/**",))])
+    assert say_at_start(root) == ""
+    (config / "rules.lock").write_text("")
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    for folder in (root, other):
+        assert "is not in this file any more: deny write notes/**" in say_at_start(folder)
