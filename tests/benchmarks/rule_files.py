@@ -41,13 +41,13 @@ import hilum_shell
 import trio
 from hilum.testing import ScriptedModel, open_bench
 from hilum_checks.call_history import CallHistory
-from hilum_rules.binding import needs_decision
 from hilum_rules.nested_folders import find_nested_folders
 from hilum_rules.rule import Rule
 from hilum_rules_compile.asking import ask_for_proposals
 from hilum_rules_compile.compile_command import verify_items
 from hilum_rules_compile.decisions import Decision, Item, sign
 from hilum_rules_compile.past_calls import History
+from hilum_rules_compile.undecided import needs_decision
 
 CALLS = 500
 """Minimum number of harmless calls for each repository."""

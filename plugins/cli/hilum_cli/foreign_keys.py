@@ -167,7 +167,7 @@ _CLAUDE = _make_table(
 _CLAUDE_STATE = _make_table(
     {
         SERVERS: "mcpServers",
-        "take over the rules of settings files instead": "projects.*.allowedTools",
+        "allow calls with rules of your own: hilum permissions allow": "projects.*.allowedTools",
         "add the server to .mcp.json, or with hilum mcp add": "projects.*.mcpServers",
         APPROVALS: "projects.*.enabledMcpjsonServers projects.*.disabledMcpjsonServers"
         " projects.*.enableAllProjectMcpServers",

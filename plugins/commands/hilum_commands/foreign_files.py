@@ -76,6 +76,9 @@ def _has_inserts(entry: CommandEntry) -> bool:
 
 def _explain(path: Path, source: CommandSource) -> str:
     """Return why a file in a folder of commands is no command."""
+    folder = os.path.join(os.path.realpath(source.path), "")
+    if path.is_symlink() and not os.path.realpath(path).startswith(folder):
+        return "it is a link that leads out of the folder"
     if path.name.casefold().endswith(source.endings):
         return "it describes the folder, or the folder has too many commands"
     return f"it is no command, because its name does not end in {' or '.join(source.endings)}"

@@ -70,10 +70,11 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
     paths |= {
         Path(config) / "opencode" / name: "opencode" for name in ("opencode.json", "opencode.jsonc")
     }
+    offered: dict[str, tuple[Path, str]] = {}
     for path, agent in paths.items():
         # In the home folder, these are the files of the workspace itself.
         if os.path.lexists(path):
-            file = _describe_user_file(path, agent, read_config(path), known)
+            file = _describe_user_file(path, agent, read_config(path), known, offered)
             if file.works or file.offers or file.left:
                 yield file
 
@@ -119,14 +120,25 @@ def _describe_project_file(
 
 
 def _describe_user_file(
-    path: Path, agent: str, config: ConfigFile, known: Mapping[str, CatalogEntry]
+    path: Path,
+    agent: str,
+    config: ConfigFile,
+    known: Mapping[str, CatalogEntry],
+    offered: dict[str, tuple[Path, str]],
 ) -> ForeignFile:
+    """Return a file in the home folder, and add the servers that it offers to ``offered``."""
     works = []
     offers = []
     left = []
     for server in config.servers.values():
         entry = known.get(server.name)
-        if entry is None:
+        if entry is None and server.name in offered:
+            other, described = offered[server.name]
+            is_same = described == _describe(server)
+            hint = "in the same way" if is_same else "in another way; rename one of them"
+            left.append(f"the server {server.name}: {other} also defines it {hint}")
+        elif entry is None:
+            offered[server.name] = (path, _describe(server))
             take = partial(_take, server, config.inputs)
             becomes = f"your server {server.name}, in {user_file()}"
             details = tuple(row.strip() for row in describe_config(server))

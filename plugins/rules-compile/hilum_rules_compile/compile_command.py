@@ -16,7 +16,6 @@ from hilum import HilumError, UsageError, open_standard_session
 from hilum.command import Parser, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.hooks import running_plugin
-from hilum_rules.binding import needs_decision
 from hilum_rules.counting import count
 from hilum_rules.rule import Rule
 from hilum_rules.rule_list import INDENT, print_lines, wrap
@@ -29,6 +28,7 @@ from hilum_rules_compile.past_calls import History, read_history, try_checks
 from hilum_rules_compile.proposal import Proposal, Verified, verify
 from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
 from hilum_rules_compile.signing import Signing
+from hilum_rules_compile.undecided import needs_decision
 
 if TYPE_CHECKING:
     from hilum import Agent

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum import StoreError
 from hilum.settings import lock_folder
-from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, LockFile
 from hilum_rules.rule import Problem, Rule, RulesFile
-from hilum_rules.signed_here import remember
 from hilum_rules.signed_rules import Locks, hash_rule
 
 from hilum_rules_compile.lock_writing import find_stale, make_entry, replace_entries, write_lock
 from hilum_rules_compile.past_calls import Trial
 from hilum_rules_compile.proposal import Proposal, Verified
 from hilum_rules_compile.proposal_cache import forget_proposals
+from hilum_rules_compile.signed_here import remember
+from hilum_rules_compile.undecided import find_undecided
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore

@@ -11,11 +11,12 @@ import attrs
 import msgspec
 from hilum import StoreError, Workspace
 from hilum.errors import HilumError
-from hilum_rules.atomic_files import replace_file
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import TABLE, Entry, LockFile
 from hilum_rules.rule import Rule, RulesFile
 from hilum_rules.signed_rules import Locks, Signer, hash_rule
+
+from hilum_rules_compile.atomic_files import replace_file
 
 MAX_REASON = 400
 """Maximum length of the reason why a sentence stays advice."""

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import msgspec
 from hilum.settings import lock_folder
-from hilum_rules.project_data import PROPOSALS, data_file, read_data, write_data
 
+from hilum_rules_compile.project_data import data_file, read_data, write_data
 from hilum_rules_compile.proposal import Proposal, Verified
+
+FILE = "proposals.json"
 
 
 class CachedProposal(msgspec.Struct, frozen=True):
@@ -37,8 +39,16 @@ def read_proposals(top: Path) -> dict[str, Proposal]:
     Returns:
         The proposals; none if they cannot be read, because the model can be asked again.
     """
-    kept = _decode(read_data(data_file(top, PROPOSALS)))
-    return {name: each.proposal for name, each in kept.items()}
+    return {name: each.proposal for name, each in read_cache(top).items()}
+
+
+def read_cache(top: Path) -> dict[str, CachedProposal]:
+    """Return what is kept for a project, by the hash of the sentence; empty if unreadable. Blocks.
+
+    Args:
+        top: The root of the repository.
+    """
+    return _decode(read_data(data_file(top, FILE)))
 
 
 def keep_proposals(top: Path, verified: Mapping[str, Verified]) -> None:
@@ -61,7 +71,7 @@ def forget_proposals(top: Path, hashes: Collection[str]) -> None:
 
 def _update(top: Path, new: Mapping[str, CachedProposal], gone: Collection[str]) -> None:
     """Change the kept proposals, while no other process changes them."""
-    path = data_file(top, PROPOSALS)
+    path = data_file(top, FILE)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with lock_folder(path.parent):

@@ -66,16 +66,4 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     # A thread loads the rules, because reading and parsing all files could block the event loop for
     # too long.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
-    if store.snapshot.problems:
-        from hilum_rules.pointing_out import describe_lock_changes
-
-        say = describe_lock_changes(store)
-        if say:
-            session.note("rules.changed_lock", say=say)
-    if session.attended and store.snapshot.bundle.rules:
-        from hilum_rules.pointing_out import find_new_sentences
-
-        say = await trio.to_thread.run_sync(find_new_sentences, store)
-        if say:
-            session.note("rules.undecided", say=say)
     yield Rules(session, store)

@@ -1,22 +1,17 @@
-"""Decides which sentences sound binding or may bind, and which text is no rule at all.
+"""Decides which sentences sound binding, and which text is no rule at all.
 
-Two filters, because they cost different things. What *may bind* is given to a model: a sentence too
-many costs a few tokens, and a sentence too few is never seen, so this filter is generous. What
-*sounds binding* is counted and pointed out to the user, so this filter is narrow.
+What *sounds binding* is counted and pointed out to the user, so this filter is narrow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from functools import cache
 
-from hilum_rules.rule import Rule, RulesFile, RuleType
+from hilum_rules.rule import Rule, RuleType
 
 MAX_SENTENCE = 1_500
 """Maximum length of a sentence that sounds binding. Longer text is a description."""
-MAX_ASKED = 3_000
-"""Maximum length of a text about which a model is asked."""
 # The lines of a directory tree, drawn or in ASCII.
 _TREE = re.compile(r"^[\s│|]*(?:[├└]|\|--|`--|\+--)", re.MULTILINE)
 
@@ -45,24 +40,21 @@ def _binding_words() -> re.Pattern[str]:
     )
 
 
-def _has_binding_word(text: str) -> bool:
+def has_binding_word(text: str) -> bool:
+    """Return whether a text contains a word such as ``must`` or ``never``, in a dozen languages."""
     return _binding_words().search(text) is not None
-
-
-# A text that consists of code alone.
-_CODE_ONLY = re.compile(r"(```|~~~).*\1", re.DOTALL)
 
 
 def is_description(rule: Rule) -> bool:
     """Return whether a text is a directory tree, or a row of a table that only describes."""
-    is_plain_row = rule.is_row and not rule.hard and not _has_binding_word(rule.content)
-    return is_plain_row or _is_tree(rule)
+    is_plain_row = rule.is_row and not rule.hard and not has_binding_word(rule.content)
+    return is_plain_row or is_tree(rule)
 
 
-def _is_tree(rule: Rule) -> bool:
+def is_tree(rule: Rule) -> bool:
     """Return whether a text is a directory tree without a sentence that sounds binding."""
     parts = _TREE.split(rule.content)
-    return len(parts) > 1 and not _has_binding_word(parts[0])
+    return len(parts) > 1 and not has_binding_word(parts[0])
 
 
 def sounds_binding(rule: Rule) -> bool:
@@ -71,37 +63,9 @@ def sounds_binding(rule: Rule) -> bool:
         return False
     if is_description(rule) or not re.search(r"\w", rule.sentence):
         return False
-    return rule.hard or _has_binding_word(rule.sentence)
-
-
-def may_bind(rule: Rule) -> bool:
-    """Return whether a model is asked about a sentence: all but trees and bare code.
-
-    Half of the sentences that people call enforceable contain no binding word ("For Node: use
-    `pnpm`", "After changes, run `make`"), in any language, so that no list of words would do.
-    """
-    if sounds_binding(rule):
-        return True
-    if rule.type is RuleType.IDENTITY or len(rule.content) > MAX_ASKED or _is_tree(rule):
-        return False
-    if _CODE_ONLY.fullmatch(rule.content.strip()) and not rule.lead:
-        # Commands that are only listed, unless the heading says when they must run.
-        return _has_binding_word(rule.section.rpartition(" > ")[2])
-    return re.search(r"\w", rule.content) is not None
-
-
-def needs_decision(rule: Rule) -> bool:
-    """Return whether a sentence may bind, is not enforced as a whole and was not decided about."""
-    is_enforced = rule.is_enforced and not rule.is_partial
-    return not is_enforced and not rule.is_decided and may_bind(rule)
+    return rule.hard or has_binding_word(rule.sentence)
 
 
 def is_conspicuous(rule: Rule) -> bool:
     """Return whether the user is told that a sentence is not enforced."""
-    return not rule.is_enforced and needs_decision(rule) and sounds_binding(rule)
-
-
-def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:
-    """Yield the sentences about which ``hilum rules compile`` asks."""
-    for file in files:
-        yield from filter(needs_decision, file.rules)
+    return not rule.is_enforced and not rule.is_decided and sounds_binding(rule)

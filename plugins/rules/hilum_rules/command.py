@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hilum import UsageError, load_command
@@ -14,10 +14,8 @@ from hilum.command import Parser, check_text, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum_checks.enforce_lines import SESSION_KINDS
 
-from hilum_rules.binding import find_undecided
 from hilum_rules.counting import count
 from hilum_rules.discovery import guess_dialect
-from hilum_rules.project_data import find_proposed
 from hilum_rules.rule import Problem, Rule, RulesFile
 from hilum_rules.rule_list import (
     STATES,
@@ -41,6 +39,8 @@ and line, whether hilum enforces it or it is only advice to the model, and why.
   hilum rules check AGENTS.md   show the rules in a file, and what is not read
   hilum rules compile           let a model propose checks, and sign them
 """
+AddToList = Callable[[RuleList, RuleStore], RuleList]
+"""A function that adds something to the list of ``hilum rules``."""
 # The actions, with the argument that each one takes.
 _ACTIONS = {
     "list": "nothing",
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     store = read_store(options.workspace, options.kind)
     shown = [state for state in STATES if getattr(options, state)]
     snapshot = _add_contradictions(store.snapshot, store.paths.workspace)
-    rules = RuleList(snapshot, _find_proposed(store), shown)
+    rules = _add_signing(RuleList(snapshot, shown=shown), store)
     if options.action == "show":
         _run_show(options, rules)
     elif options.json:
@@ -145,16 +145,10 @@ def _make_parser() -> Parser:
     return parser
 
 
-def _find_proposed(store: RuleStore) -> dict[str, tuple[str, ...]]:
-    """Return what a model has proposed, by the id of the rule; for advice, no checks."""
-    proposed = find_proposed(store.paths.top)
-    # Most projects have no proposals.
-    if not proposed:
-        return {}
-    from hilum_rules.signed_rules import hash_rule
-
-    undecided = find_undecided(store.snapshot.files)
-    return {rule.id: proposed[name] for rule in undecided if (name := hash_rule(rule)) in proposed}
+def _add_signing(rules: RuleList, store: RuleStore) -> RuleList:
+    """Return a list with what another package knows about signing, if it is installed."""
+    add = load_command("compile", "hilum.rules_lists")
+    return cast("AddToList", add)(rules, store) if add else rules
 
 
 def _add_contradictions(snapshot: Snapshot, root: Path) -> Snapshot:

@@ -31,7 +31,7 @@ _FOLDERS = {".clinerules": "Cline", ".junie": "Junie", ".roo": "Roo Code", ".win
 _WHEN = {
     Mode.ALWAYS: "always",
     Mode.AUTO: "for matching files",
-    Mode.AGENT: "when the model asks for them",
+    Mode.AGENT: "on the model's request",
     Mode.MANUAL: "when you name the file (@name)",
 }
 # The file that aider reads only because its configuration names it.

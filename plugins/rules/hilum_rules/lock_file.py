@@ -24,12 +24,6 @@ from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 MAX_BYTES = 2_000_000
 TABLE = "[[rule]]"
 """The header of each entry."""
-# How the problems begin that show that a lock is not as it was signed.
-EDITED = "This entry was edited by hand"
-LOST = "The check that you signed for"
-CONFLICT = "A merge conflict"
-BROKEN = "An entry cannot be read"
-UNREADABLE_CHECK = "A signed check cannot be read"
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
 _CLOSED = (
     "Until it can, every change needs approval. Restore the file, for example with Git, or delete it"
@@ -145,7 +139,7 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
     mistakes: Problems = []
     for index, line in enumerate(lines):
         if _CONFLICT.match(line):
-            mistakes.append((index + 1, f"{CONFLICT}: the entries of both sides hold."))
+            mistakes.append((index + 1, "A merge conflict: the entries of both sides hold."))
             lines[index] = ""
     entries: list[Entry] = []
     broken: list[tuple[int, tuple[str, ...]]] = []
@@ -154,14 +148,16 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         try:
             entries.append(_parse_entry(table))
         except ValueError as error:
+            message = f"An entry cannot be read: {error}."
             checks = table.find_checks()
             if checks:
-                message = f"{BROKEN}, and what it names is denied until it is correct: {error}."
+                message = (
+                    "An entry cannot be read, and what it names is denied until it is correct:"
+                    f" {error}."
+                )
                 broken.append((table.line, checks))
-            elif table.has_key("advice"):
-                message = f"{BROKEN}: {error}."
-            else:
-                message = f"{BROKEN}: {error}. {_CLOSED}"
+            elif not table.has_key("advice"):
+                message += f" {_CLOSED}"
                 is_unreadable = True
             mistakes.append((table.line, message))
     return LockFile(path, shown, tuple(entries), tuple(broken), mistakes, is_unreadable)

@@ -58,13 +58,17 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.message}"
 
 
+class LockChange(Problem, frozen=True):
+    """A part of a lock that is not as somebody has signed it."""
+
+
 Problems = list[tuple[int, str]]
 """Problems in one file, each as a line number, from 1, and a sentence; 0 for the whole file."""
 
 
-def problems_in(path: str, problems: Problems) -> list[Problem]:
-    """Return problems with the displayed path of their file."""
-    return [Problem(path, line, message) for line, message in problems]
+def problems_in(path: str, problems: Problems, kind: type[Problem] = Problem) -> list[Problem]:
+    """Return problems with the displayed path of their file, as objects of a class."""
+    return [kind(path, line, message) for line, message in problems]
 
 
 class Enforce(msgspec.Struct, frozen=True):

@@ -27,7 +27,6 @@ from hilum_rules.discovery import (
     guess_dialect,
 )
 from hilum_rules.nested_folders import find_nested_folders, may_have_rules
-from hilum_rules.project_data import has_signed
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, digest_text, follow_links, read_stamp
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     from hilum_rules.loading import Loader
+    from hilum_rules.signed_rules import Locks
 
 MAX_LISTED = 200
 """Maximum number of files that one pattern of the setting ``rules.files`` may match."""
@@ -83,6 +83,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 class RuleStore:
     """Finds, loads and reloads a workspace's rules. Methods block; not thread-safe.
 
+    Attributes:
+        snapshot: The rules.
+        loaded: All files with their signed checks, as they are before rules exclude some of them.
+        locks: The locks; ``None`` if there are none.
+
     Args:
         paths: The paths of the workspace.
         settings: The settings.
@@ -94,6 +99,8 @@ class RuleStore:
         self.settings = settings
         self.kind = kind
         self.snapshot = Snapshot()
+        self.loaded: list[RulesFile] = []
+        self.locks: Locks | None = None
         # The rules that may keep files out of the prompt, by the origins of these files.
         self._exclusions: dict[str, list[Rule]] | None = None
         # Nested folders, and whether they contain rules.
@@ -185,20 +192,21 @@ class RuleStore:
 
     def _load_files(self, found: list[FoundFile], problems: list[Problem]) -> list[RulesFile]:
         """Return the files with their signed checks; add the problems in none of the files."""
+        self.loaded = []
+        self.locks = None
         has_locks = any(os.path.lexists(path) for path in self.paths.locks)
         # Without any rules, the loader and its modules are not imported.
         if not (found or self.settings.text or self.snapshot.files or has_locks):
             return []
-        files = self.loader.load_all(found, self.settings.text)
+        self.loaded = self.loader.load_all(found, self.settings.text)
         self._stamps |= self.loader.stamps
-        if has_locks or has_signed(self.paths.top, self.paths.config):
-            from hilum_rules.signed_here import find_lost
+        if has_locks:
             from hilum_rules.signed_rules import Locks, sign_rules
 
-            locks = Locks.read(self.paths)
-            files, in_locks = sign_rules(files, locks)
-            problems += [*in_locks, *find_lost(files, locks)]
-        return self._exclude(files, problems)
+            self.locks = Locks.read(self.paths)
+            self.loaded, in_locks = sign_rules(self.loaded, self.locks)
+            problems += in_locks
+        return self._exclude(self.loaded, problems)
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)

@@ -80,12 +80,16 @@ class Rules:
     Args:
         session: The session.
         store: The session's loaded rules.
+
+    Attributes:
+        store: The same. Other plugins may use it while the session opens, and not later, because
+            only one thread may use it at a time.
     """
 
     def __init__(self, session: Session, store: RuleStore) -> None:
         self.session = session
         self._root = session.workspace.root
-        self._store = store
+        self.store = store
         self._reported = store.snapshot
         # The prompt layers, and the rules from which they were made.
         self._layers: list[Layer] = []
@@ -112,12 +116,12 @@ class Rules:
     @property
     def bundle(self) -> Bundle:
         """The currently active rules."""
-        return self._store.snapshot.bundle
+        return self.store.snapshot.bundle
 
     @property
     def snapshot(self) -> Snapshot:
         """All rules with their numbers, including inactive ones."""
-        return self._store.snapshot
+        return self.store.snapshot
 
     def refusal(self, name_or_path: str) -> str:
         """Return why rules exclude something from this kind of session.
@@ -191,7 +195,7 @@ class Rules:
         # once.
         async with self._lock:
             if self._resumed_paths:
-                await trio.to_thread.run_sync(self._store.touch, self._resumed_paths)
+                await trio.to_thread.run_sync(self.store.touch, self._resumed_paths)
                 self._resumed_paths = set()
             result = await trio.to_thread.run_sync(work, *arguments)
             self._hold()
@@ -265,7 +269,7 @@ class Rules:
     async def _reload(self) -> str:
         """Read all rules files as at the start of a session; return what has changed."""
         async with self._lock:
-            await trio.to_thread.run_sync(self._store.reload)
+            await trio.to_thread.run_sync(self.store.reload)
             lifted = []
             if self._held:
                 self._hold()
@@ -273,7 +277,7 @@ class Rules:
                 self._held = None
                 # The checks in force from now on come later in the log.
                 self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
-        await self._run_in_thread("reloaded", self._store.refresh)
+        await self._run_in_thread("reloaded", self.store.refresh)
         rules = self.bundle.rules
         lines = [f"Read again: {len(rules)} rules, {len(self._enforced())} of them enforced."]
         if lifted:
@@ -296,8 +300,8 @@ class Rules:
     def _use(self, typed: str, subject: str, opened: list[str]) -> None:
         pattern = r"(?<![\w./~-])[\w./~-]*[\w-](?:\.\w{1,8}\b|/)"
         words = re.findall(pattern, subject[:MAX_SUBJECT])[:MAX_WORDS]
-        self._store.name(typed)
-        self._store.touch(self._inside([*opened, *words]))
+        self.store.name(typed)
+        self.store.touch(self._inside([*opened, *words]))
 
     @hookimpl
     def build_prompt_layer(
@@ -306,7 +310,7 @@ class Rules:
         """Return the rules as prompt layers. A change on disk takes effect in this turn."""
         is_known = agent.name in self._restored and not self._lock.locked()
         # A task and a thread for each turn would cost more than the look itself.
-        if is_known and self._store.is_surely_unchanged():
+        if is_known and self.store.is_surely_unchanged():
             return self._make_layers(reloaded=False)
         return self._refresh_layers(agent)
 
@@ -317,8 +321,8 @@ class Rules:
             self._restored.add(agent.name)
             known = _known_files(agent)
             if known:
-                await self._run_in_thread("resumed", self._store.touch, known)
-        return self._make_layers(reloaded=await self._run_in_thread("changed", self._store.refresh))
+                await self._run_in_thread("resumed", self.store.touch, known)
+        return self._make_layers(reloaded=await self._run_in_thread("changed", self.store.refresh))
 
     def _make_layers(self, *, reloaded: bool) -> list[Layer] | None:
         snapshot = self.snapshot
@@ -327,14 +331,14 @@ class Rules:
         )
         # The layers stay the same while nothing changes, so the prompt keeps its stable prefix.
         if self._shown is not snapshot:
-            self._layers = build_layers(snapshot, self._store.settings.prompt_limit)
+            self._layers = build_layers(snapshot, self.store.settings.prompt_limit)
             self._shown = snapshot
         return self._layers or None
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of the rules, if any, always in the same words."""
-        return REMINDER if self._store.settings.remind and self.bundle.rules else None
+        return REMINDER if self.store.settings.remind and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
 
@@ -357,13 +361,13 @@ class Rules:
         """Record the paths of a call without a thread; return whether this was possible."""
         if not named:
             return True
-        return not self._lock.locked() and self._store.touch_known(self._inside(named))
+        return not self._lock.locked() and self.store.touch_known(self._inside(named))
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
         # The paths are recorded before the rules are read, because a nested folder's rules apply
         # even to the first call that uses the folder.
-        self._store.touch(inside)
+        self.store.touch(inside)
         verdicts: list[Verdict | None] = []
         with self._as_seen_by_commands():
             if not self._uses_known_folders(call, tool):
@@ -384,16 +388,16 @@ class Rules:
         """Return whether a call runs no command that may use a folder for the first time."""
         if tool.risk != "execute":
             return True
-        return all(map(self._store.names_known_folders, _command_texts(call)))
+        return all(map(self.store.names_known_folders, _command_texts(call)))
 
     def _touch_folders(self, call: ToolCall, named: list[str]) -> None:
         """Record the files and folders that the commands of a call use. Blocks."""
         folder = self._root.joinpath(*named[:1])
         for command in _command_texts(call):
             used = list(hilum_checks.find_used_paths(command, self._root, folder))
-            self._store.touch(self._inside(dict.fromkeys(each.path for each in used)))
+            self.store.touch(self._inside(dict.fromkeys(each.path for each in used)))
             for below in self._inside(dict.fromkeys(each.path for each in used if each.deep)):
-                self._store.touch_below(below)
+                self.store.touch_below(below)
 
     def _as_seen_by_commands(self) -> AbstractContextManager[None]:
         """Find files where the session's commands find them, whose `/tmp` is another folder."""
@@ -408,7 +412,7 @@ class Rules:
     ) -> Iterator[str]:
         """Yield why the user is asked about a call that may change the rules."""
         # An agent must not rewrite or replace the rules that restrict it.
-        paths = self._relative(self._store.enforced_sources()) if rules else []
+        paths = self._relative(self.store.enforced_sources()) if rules else []
         rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
         if rewrite:
             yield f"The agent wants to change rules that are enforced: {rewrite}."

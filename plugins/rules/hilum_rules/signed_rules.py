@@ -11,18 +11,9 @@ from hilum_checks.model import Tools
 from msgspec.structs import replace
 
 from hilum_rules.discovery import WorkspacePaths
-from hilum_rules.lock_file import (
-    EDITED,
-    UNREADABLE_CHECK,
-    Entry,
-    LockFile,
-    digest_fields,
-    read_lock,
-)
-from hilum_rules.rule import Problem, Rule, RulesFile, RuleType, problems_in
+from hilum_rules.lock_file import Entry, LockFile, digest_fields, read_lock
+from hilum_rules.rule import LockChange, Problem, Rule, RulesFile, RuleType, problems_in
 from hilum_rules.source import digest_text
-
-_SIGN_AGAIN = "delete it and sign again with `hilum rules compile`"
 
 
 @attrs.frozen
@@ -91,7 +82,7 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     signed = [signer.sign_file(file) for file in files]
     for lock, origin in ((locks.project, "project"), (locks.user, "user")):
         signer.report_stale(lock)
-        signer.problems += problems_in(lock.shown, lock.mistakes)
+        signer.problems += problems_in(lock.shown, lock.mistakes, LockChange)
         signed += _make_files(lock, origin)
     return signed, signer.problems
 
@@ -144,8 +135,11 @@ class Signer:
     def _apply(self, rule: Rule, entry: Entry, lock: LockFile) -> Rule:
         if not entry.is_signed:
             effect = "holds as it is" if entry.enforce else "has no effect"
-            restore = f"Restore it, for example with Git, or {_SIGN_AGAIN}."
-            self._report(lock, entry, f"{EDITED}, and {effect}. {restore}")
+            message = (
+                f"This entry was edited by hand, and {effect}. Restore it, for example with Git, or"
+                " delete it and sign again with `hilum rules compile`."
+            )
+            self._report(lock, entry, message, LockChange)
         if not entry.enforce:
             if rule.is_enforced or not entry.is_signed:
                 # Nobody is asked again about the part of a sentence that its check leaves out.
@@ -154,7 +148,8 @@ class Signer:
             return replace(rule, why=f"advice: {entry.advice}", is_decided=True)
         compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)
         for _, mistake in mistakes:
-            self._report(lock, entry, f"{UNREADABLE_CHECK}: {mistake}")
+            message = f"A signed check cannot be read: {mistake}"
+            self._report(lock, entry, message, LockChange)
         if compiled.check is None:
             return rule
         check = _join(rule.check, compiled.check)
@@ -167,8 +162,10 @@ class Signer:
             type=RuleType.HARD_CONSTRAINT,
         )
 
-    def _report(self, lock: LockFile, entry: Entry, message: str) -> None:
-        self.problems.append(Problem(lock.shown, entry.line, message))
+    def _report(
+        self, lock: LockFile, entry: Entry, message: str, kind: type[Problem] = Problem
+    ) -> None:
+        self.problems.append(kind(lock.shown, entry.line, message))
 
     def is_stale(self, entry: Entry) -> bool:
         """Return whether the sentence of an entry is not in its file any more."""

@@ -77,6 +77,21 @@ def report(run):
     return report
 
 
+def test_a_server_that_two_files_define_is_offered_once(project, report, tmp_path):
+    home = tmp_path / "home"
+    (home / ".gemini").mkdir()
+    for name, command in ((".claude.json", "memo"), (".gemini/settings.json", "memo2")):
+        servers = {"mcpServers": {"memo": {"command": command}, "same": {"command": "x"}}}
+        (home / name).write_text(json.dumps(servers))
+    files = report("--dry-run")
+    first = files[str(home / ".claude.json"), "MCP servers"]
+    second = files[str(home / ".gemini/settings.json"), "MCP servers"]
+    assert [offer["text"] for offer in first["offers"]] == ["server memo: memo", "server same: x"]
+    assert second["offers"] == []
+    assert "also defines it in another way; rename one of them" in second["left"][0]
+    assert second["left"][1].endswith("also defines it in the same way")
+
+
 def test_everything_is_listed_as_working_taken_over_or_named(project, report, tmp_path):
     files = report("--dry-run")
     home = tmp_path / "home"

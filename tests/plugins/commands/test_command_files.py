@@ -283,6 +283,14 @@ def test_the_commands_of_other_programs_are_reported(project):
     assert opencode.works == ("1 command can be used: /check",)
 
 
+def test_a_link_out_of_the_folder_is_named_as_such(project, tmp_path):
+    (tmp_path / "outside.md").write_text("Outside.")
+    write(project, ".claude/commands/a.md", "Mine.")
+    (project / ".claude/commands/cred.md").symlink_to(tmp_path / "outside.md")
+    (claude,) = find_foreign_files(project)
+    assert claude.left == ("cred.md: it is a link that leads out of the folder",)
+
+
 def test_variables_without_a_value_are_reported(project):
     text = "---\ndescription: d\n---\nExplain ${input:what}.\n\n${selection} in ${file}, ${selection}\n"
     write(project, ".github/prompts/explain.prompt.md", text)

@@ -284,6 +284,12 @@ def test_an_exception_is_explained_only_where_it_matters(project):
     ]
 
 
+def test_a_file_that_is_taken_out_of_a_rule_is_explained_in_words(project):
+    permission = {"read": {"*.env": "deny", "*.env.example": "allow"}}
+    rules = read_rules(project, "opencode.json", json.dumps({"permission": permission}))
+    assert explain(rules.rules[0]).startswith("reading *.env, except *.env.example, by any tool")
+
+
 def test_two_stars_mean_every_tool(project):
     rules = read_rules(project, CLAUDE, '{"permissions": {"deny": ["**"]}}')
     assert shown(rules) == ["deny *"]

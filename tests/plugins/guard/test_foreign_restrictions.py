@@ -8,6 +8,7 @@ import hilum_shell
 import pytest
 from hilum.errors import E_DENIED
 from hilum.events import PluginEvent
+from hilum.foreign_files import find_foreign_files
 from hilum_guard.commands import judge_command
 from hilum_guard.foreign.files import AGENTS
 from hilum_guard.foreign.loading import load_foreign_rules
@@ -315,3 +316,35 @@ async def test_an_expression_holds_in_a_session(bench, asked):
     result = await kit.call("run_terminal_cmd", command="touch no")
     assert result.code == E_DENIED
     assert "deny run_shell_command: /touch (?=no)/ of Gemini CLI" in result.text
+
+
+# --- what `hilum import` says ---------------------------------------------------------------------
+
+
+def test_the_approvals_of_copilot_for_addresses_are_read(project):
+    table = {
+        "a.example": {"approveRequest": True, "approveResponse": False},
+        "b.example": {"approveRequest": True, "approveResponse": True},
+        "c.example": {"approveRequest": True},
+        "d.example": None,
+    }
+    rules = read_rules(project, VS_CODE, {"chat.tools.urls.autoApprove": table})
+    assert [rule.text for rule in rules.rules] == ["web_fetch(domain:a.example)"]
+    assert [each.rules for each in rules.allowed] == [("web_fetch(domain:b.example)",)]
+    (left,) = rules.left
+    assert "c.example" in left
+    assert "it approves only a part of a call" in left
+
+
+def test_entries_with_the_same_meaning_are_offered_once(project):
+    allow = ["Read(**)", "Read", "Grep", "Task(explore)", None]
+    read_rules(project, CLAUDE, {"permissions": {"allow": allow}})
+    (file,) = [each for each in find_foreign_files(project) if each.kind == "permissions"]
+    texts = [offer.text for offer in file.offers]
+    assert texts == ["Read(**), Read, Grep", "Task(explore)", "Task(explore)"]
+    dangers = {offer.danger for offer in file.offers}
+    assert "hilum does not know that these calls of handover are harmless" in dangers
+    assert (
+        "permissions.allow contains an empty value; a rule in quotes is expected."
+        in file.problems[0]
+    )

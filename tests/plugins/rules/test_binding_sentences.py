@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hilum_rules.binding import is_description, may_bind, sounds_binding
+from hilum_rules.binding import is_description, sounds_binding
 from hilum_rules.rule import Rule, RuleType
 
 
@@ -45,32 +45,6 @@ def make_rule(sentence: str, **fields: Any) -> Rule:
 )
 def test_which_sentences_sound_binding(text: str, binding: bool) -> None:
     assert sounds_binding(make_rule(text)) is binding
-
-
-@pytest.mark.parametrize(
-    ("rule", "asked"),
-    [
-        # Half of the sentences that people call enforceable contain no binding word.
-        (make_rule("For Node: use `pnpm`."), True),
-        (make_rule("Please follow [Conventional Commits](https://www.conventionalcommits.org)."), True),
-        (make_rule("After changes run: npm run lint && npm run build"), True),
-        (make_rule("`pacman`, `sudo`;", lead="This includes:"), True),
-        (make_rule("编辑文件使用补丁方式。"), True),
-        (make_rule("Das Projekt nutzt `uv`."), True),
-        (make_rule("Area: help; Rule: on request", is_row=True), True),
-        (make_rule("The server listens on port 80."), True),
-        (make_rule("a " * 1_000), True),
-        (make_rule("a " * 2_000), False),
-        (make_rule("!!!"), False),
-        (make_rule("```\nsrc/\n├── a.py\n└── b.py\n```"), False),
-        (make_rule("```\nmake build\n```"), False),
-        (make_rule("```\n# Never run this twice.\nmake build\n```"), True),
-        (make_rule("```\nmake test\n```", section="House > Run before pushing"), True),
-        (make_rule("I am a bot.", type=RuleType.IDENTITY), False),
-    ],
-)  # fmt: skip
-def test_a_model_is_asked_about_all_but_trees_and_bare_code(rule: Rule, asked: bool) -> None:
-    assert may_bind(rule) is asked
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hilum_checks import compile_rule
 from hilum_checks.code_names import code_expression, ignored_parts
 from hilum_checks.code_remarks import blank_remarks
 from hilum_checks.expressions import count_matches
-from hilum_rules.binding import is_conspicuous, needs_decision
+from hilum_rules.binding import is_conspicuous
 from hilum_rules.discovery import FoundFile, find_paths
 from hilum_rules.loading import Loader, load_rules
 
@@ -243,7 +243,7 @@ def test_items_that_only_name_files_or_use_something(tmp_path, text, kept):
     assert enforced(tmp_path, text) == kept
 
 
-def test_a_part_of_a_list_that_is_not_understood_is_told_and_asked_about(tmp_path):
+def test_a_part_of_a_list_that_is_not_understood_is_told(tmp_path):
     path = tmp_path / "AGENTS.md"
     path.write_text(
         "- Never use `grep` or `find`, use `rg` or `fd`.\n- Never edit `a/` or `b/`.\n",
@@ -252,10 +252,8 @@ def test_a_part_of_a_list_that_is_not_understood_is_told_and_asked_about(tmp_pat
     partial, whole = load_rules(path).rules
     assert partial.check is not None
     assert partial.why.endswith("; not understood, so not enforced: use `find`")
-    assert needs_decision(partial)
     assert not is_conspicuous(partial)
     assert whole.check is not None
-    assert not needs_decision(whole)
 
 
 def test_a_cell_of_a_table_limits_its_row(tmp_path):

@@ -14,12 +14,12 @@ import pytest
 from hilum import Profile
 from hilum.events import CallDone, Compacted, PluginEvent
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
-from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import Entry, parse_lock
 from hilum_rules.rule import Rule
 from hilum_rules.rule_store import RuleStore
 from hilum_rules.signed_rules import Locks, hash_rule
 from hilum_rules_compile.lock_writing import format_lock, make_entry, replace_entries
+from hilum_rules_compile.undecided import find_undecided
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -411,19 +411,6 @@ def folder_of(kit: Bench) -> dict[str, str]:
     return {path.name: path.read_text() for path in (root / "sdk").iterdir()}
 
 
-@pytest.mark.parametrize("kind", ["main", "headless"])
-async def test_a_session_says_at_its_start_that_a_lock_was_edited_by_hand(
-    tmp_path: Path, kind: str
-) -> None:
-    files = signed_files(tmp_path)
-    files[LOCK] = files[LOCK].replace("deny write sdk/**", "deny write other/**")
-    async with open_bench(hilum_rules, folder=tmp_path, files=files, kind=kind) as kit:
-        said = [e.data["say"] for e in kit.of(PluginEvent) if e.name == "rules.changed_lock"]
-    assert len(said) == 1
-    assert said[0].startswith(f"{LOCK}:")
-    assert "edited by hand, and holds as it is. Restore it" in said[0]
-
-
 @pytest.mark.parametrize("seed", range(4))
 async def test_signed_checks_hold_in_random_histories(tmp_path: Path, seed: int) -> None:
     """In the main agent, in a sub-agent, before and after compactions, in any order."""
@@ -494,20 +481,6 @@ async def test_without_the_guard_the_rules_protect_the_lock(tmp_path: Path) -> N
         kit.session.attended = False
         text = await call(kit, "main", "write_file", {"path": LOCK, "content": ""})
         assert "rules that are enforced" in text
-
-
-async def test_new_binding_sentences_are_pointed_out_once(tmp_path: Path) -> None:
-    """In one line at the start of a session, until there are others."""
-    said = []
-    for rules in (RULES, RULES, RULES + "- Never be late.\n", "- Use tabs.\n"):
-        async with open_bench(hilum_rules, files={"AGENTS.md": rules}, folder=tmp_path) as kit:
-            (kit.session.workspace.root / "AGENTS.md").write_text(rules)
-            events = [event for event in kit.of(PluginEvent) if event.name == "rules.undecided"]
-            said.append([event.data["say"] for event in events])
-    assert [len(texts) for texts in said] == [1, 0, 1, 0]
-    assert said[0] == [
-        "2 binding sentences in your rules files are not enforced: run hilum rules compile"
-    ]
 
 
 def test_a_lock_needs_no_trust(root: Path, put: Put) -> None:

@@ -1,18 +1,21 @@
 """What several runs of ``hilum rules compile`` decide at the same time."""
 
+import json
+import re
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 from hilum import UsageError
 from hilum_rules import RulesSettings, open_store
+from hilum_rules.command import main as list_rules
 from hilum_rules.lock_file import parse_lock
-from hilum_rules.pointing_out import describe_lock_changes
 from hilum_rules.rule_store import RuleStore
 from hilum_rules.signed_rules import hash_rule
 from hilum_rules_compile.compile_command import main as compile_rules
 from hilum_rules_compile.decisions import Decision, Item, sign
 from hilum_rules_compile.examples import Example
+from hilum_rules_compile.pointing_out import describe_lock_changes
 from hilum_rules_compile.proposal import Proposal, Verified
 from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
 
@@ -116,7 +119,18 @@ def say_at_start(root: Path) -> str:
     return describe_lock_changes(open_rules(root)[0])
 
 
-def test_a_signed_check_that_is_gone_is_reported_with_the_next_step(root: Path) -> None:
+def list_lost(root: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
+    """The lines of the sentences whose signed checks `hilum rules` reports as lost."""
+    assert list_rules(["-C", str(root), "--json"]) == 0
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert all(set(each) == {"path", "line", "message", "fatal"} for each in problems)
+    messages = "\n".join(each["message"] for each in problems)
+    return [int(line) for line in re.findall(r"signed for AGENTS.md:(\d+) is not", messages)]
+
+
+def test_a_signed_check_that_is_gone_is_reported_with_the_next_step(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The lock may be emptied or deleted; other sentences and signatures are unaffected."""
     store, items = open_rules(root)
     sign(store, [Decision(items[0], ("deny write a",)), Decision(items[1], ("deny write b",))])
@@ -129,8 +143,9 @@ def test_a_signed_check_that_is_gone_is_reported_with_the_next_step(root: Path) 
     assert "`hilum rules compile`" in said
     assert said.endswith("`hilum rules` lists 1 more.")
     lock.unlink()
-    assert len([each for each in open_rules(root)[0].snapshot.problems if "signed" in str(each)])
+    assert list_lost(root, capsys) == [1, 2]
     lock.write_text(signed)
+    assert list_lost(root, capsys) == []
     assert say_at_start(root) == ""
 
 
@@ -198,3 +213,19 @@ def test_a_check_without_a_warning_is_signed_by_number_alone(
     assert compile_rules(["-C", str(root), "--accept", "1.1"]) == 0
     assert decided(root) == {"0.": "deny write sdk/**"}
     assert "Note" not in capsys.readouterr().out
+
+
+def test_the_users_own_lock_is_watched_as_well(root: Path, tmp_path: Path) -> None:
+    """Its checks hold in all projects, so another project reports the loss, too."""
+    config = tmp_path / "config"
+    config.mkdir(exist_ok=True)
+    (config / "AGENTS.md").write_text("- My notes in `notes/` are mine alone.\n")
+    store, items = open_rules(root)
+    (own,) = [item for item in items if item.file.origin == "user"]
+    assert sign(store, [Decision(own, ("deny write notes/**",))])
+    assert say_at_start(root) == ""
+    (config / "rules.lock").write_text("")
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    for folder in (root, other):
+        assert "is not in this file any more: deny write notes/**" in say_at_start(folder)

@@ -79,7 +79,9 @@ def find_danger(text: str, folder: Path) -> str:
         return "it allows changing every file"
     if rule.about_hosts:
         return "anything can be sent to a host that a file of another agent names"
-    return f"it allows every call of {rule.tool}"
+    if rule.about_all:
+        return f"it allows every call of {rule.tool}"
+    return f"hilum does not know that these calls of {rule.tool} are harmless"
 
 
 def explain_refusal(text: str) -> str:

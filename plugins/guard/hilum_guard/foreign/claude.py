@@ -84,7 +84,8 @@ def _read_list(listed: Any, effect: Effect, loaded: LoadedFile, rules: RuleList)
         if rules.is_full:
             break
         if not isinstance(item, str):
-            reason = f"permissions.{effect} contains {kind_of(item)}; a rule in quotes is expected."
+            found = "an empty value" if item is None else kind_of(item)
+            reason = f"permissions.{effect} contains {found}; a rule in quotes is expected."
             _report(effect, reason, line, rules)
             continue
         line = rules.find_line(item, line)

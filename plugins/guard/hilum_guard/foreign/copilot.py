@@ -25,9 +25,12 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
         for pattern, value in table.items() if isinstance(table, dict) else ():
             line = loaded.find_line((name, pattern))
             written = f"{name}: {pattern}"
-            approves = value.get("approve") if isinstance(value, dict) else value
-            if not isinstance(approves, bool):
-                continue  # null removes an entry of VS Code itself
+            approves = _read_approval(value)
+            if approves is None:
+                # null removes an entry of VS Code itself.
+                if value is not None:
+                    rules.left.append(f"{written} (line {line}): it approves only a part of a call")
+                continue
             effect: Effect = "allow" if approves else "ask"
             is_expression = pattern.startswith("/") and kind == "shell"
             if kind != "shell":
@@ -46,6 +49,17 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
                 text, _, flags = pattern[1:].rpartition("/")
                 entry = Entry(effect, kind, None, written, line)
                 rules.add(rules.check_expression(entry, Expression(text, flags)))
+
+
+def _read_approval(value: object) -> bool | None:
+    """Return whether an entry approves calls; None if it says nothing."""
+    if isinstance(value, dict):
+        # A URL has two approvals, of the request and of the response; hilum asks once.
+        both = [value.get("approveRequest"), value.get("approveResponse")]
+        if False in both or value.get("approve") is False:
+            return False
+        return True if value.get("approve") is True or all(each is True for each in both) else None
+    return value if isinstance(value, bool) else None
 
 
 def _expand(pattern: str) -> list[str]:

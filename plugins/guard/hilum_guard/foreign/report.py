@@ -51,7 +51,7 @@ def _describe(
             left.append(f"{number} {effect} rules: the setting guard.denials_from excludes them")
     offers = []
     taken = 0
-    for allowed in rules.allowed:
+    for allowed in _join_equal(rules.allowed):
         valid = tuple(rule for rule in allowed.rules if is_valid(rule))
         refusal = allowed.refusal or next(filter(None, map(explain_refusal, valid)), "")
         if refusal:
@@ -79,6 +79,19 @@ def _describe(
         left=tuple(dict.fromkeys(left)),
         problems=tuple(rules.problems),
     )
+
+
+def _join_equal(allowed: list[AllowedRule]) -> list[AllowedRule]:
+    """Return the entries with those joined that become the same rules, such as two for reading."""
+    joined: dict[object, AllowedRule] = {}
+    for number, each in enumerate(allowed):
+        key = each.rules or number
+        before = joined.get(key)
+        if before is None:
+            joined[key] = each
+        elif each.written not in before.written.split(", "):
+            joined[key] = before._replace(written=f"{before.written}, {each.written}")
+    return list(joined.values())
 
 
 def _make_offer(allowed: AllowedRule, valid: tuple[str, ...], folder: Path) -> Offer:

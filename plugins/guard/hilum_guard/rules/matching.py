@@ -276,7 +276,9 @@ def explain(rule: Rule) -> str:
     if pattern is None or rule.about_all:
         also = "" if rule.strict else _ALSO.get(rule.tool, "")
         return f"{calls} {meaning}{also}"
-    pattern = ", ".join((pattern, *rule.later))
+    for each in rule.later:
+        # Of the patterns of a rule, the last one that matches decides; `!` takes something out.
+        pattern += f", except {each[1:]}" if each.startswith("!") else f", {each}"
     if rule.about_hosts:
         also = "" if rule.strict else ", by any tool or command"
         return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+from hilum_rules.rule import LockChange
 
-from hilum_rules.lock_file import LOST, Entry, LockFile
-from hilum_rules.project_data import SIGNED, data_file, read_data, write_data
-from hilum_rules.rule import Problem, RulesFile
-from hilum_rules.signed_rules import Locks, hash_rule
+from hilum_rules_compile.project_data import data_file, read_data, write_data
 
+if TYPE_CHECKING:
+    from hilum_rules.lock_file import Entry, LockFile
+    from hilum_rules.rule import RulesFile
+    from hilum_rules.rule_store import RuleStore
+    from hilum_rules.signed_rules import Locks
+
+FILE = "signed.json"
 MAX_KEPT = 5_000
 """Maximum number of remembered signatures in each lock; the newest are kept."""
 
@@ -30,32 +36,37 @@ def remember(top: Path, entries: Iterable[Entry]) -> None:
         if entry.enforce:
             signed[key] = entry.enforce
     kept = dict(list(signed.items())[-MAX_KEPT:])
-    write_data(data_file(top, SIGNED), msgspec.json.encode(kept))
+    write_data(data_file(top, FILE), msgspec.json.encode(kept))
 
 
-def find_lost(files: Iterable[RulesFile], locks: Locks) -> Iterator[Problem]:
+def find_lost(store: RuleStore) -> Iterator[LockChange]:
     """Yield the checks that this user has signed and that are not in the locks any more. Blocks.
 
     A lock with mistakes is left out, because each mistake is a problem of its own.
 
     Args:
-        files: The rules files, with the decisions in the locks.
-        locks: The locks.
+        store: The rules.
     """
-    paths = locks.paths
-    for lock, top, is_project in (
-        (locks.project, paths.top, True),
-        (locks.user, paths.config, False),
-    ):
+    paths = store.paths
+    tops = (paths.top, paths.config)
+    # Most users have signed nothing, and need no look at the locks, whose modules take a while.
+    if not any(data_file(top, FILE).exists() for top in tops):
+        return
+    from hilum_rules.signed_rules import Locks
+
+    locks = store.locks or Locks.read(paths)
+    for lock, top in zip((locks.project, locks.user), tops, strict=True):
         signed = {} if lock.mistakes else _read(top)
         if signed:
-            of_lock = [file for file in files if (file.origin == "project") is is_project]
-            yield from _find_lost_in(of_lock, locks, lock, signed)
+            files = [file for file in store.loaded if locks.of(file.origin) is lock]
+            yield from _find_lost_in(files, locks, lock, signed)
 
 
 def _find_lost_in(
-    files: Collection[RulesFile], locks: Locks, lock: LockFile, signed: Mapping[str, Sequence[str]]
-) -> Iterator[Problem]:
+    files: Iterable[RulesFile], locks: Locks, lock: LockFile, signed: Mapping[str, Sequence[str]]
+) -> Iterator[LockChange]:
+    from hilum_rules.signed_rules import hash_rule
+
     # An entry that was edited by hand is in the lock, and is reported as such.
     present = {(entry.file, entry.sentence) for entry in lock.entries}
     for file in files:
@@ -64,11 +75,11 @@ def _find_lost_in(
             checks = signed.get(_make_key(name, hash_rule(rule)))
             if checks and not rule.is_decided and (name, rule.sentence) not in present:
                 message = (
-                    f"{LOST} {rule.path}:{rule.line} is not in this file any"
+                    f"The check that you signed for {rule.path}:{rule.line} is not in this file any"
                     f" more: {'; '.join(checks)}. Restore the file, for example with Git, or sign"
                     " again with `hilum rules compile`."
                 )
-                yield Problem(lock.shown, 0, message)
+                yield LockChange(lock.shown, 0, message)
 
 
 def _make_key(file: str, digest: str) -> str:
@@ -77,7 +88,7 @@ def _make_key(file: str, digest: str) -> str:
 
 def _read(top: Path) -> dict[str, tuple[str, ...]]:
     try:
-        data = read_data(data_file(top, SIGNED)) or b"{}"
+        data = read_data(data_file(top, FILE)) or b"{}"
         return msgspec.json.decode(data, type=dict[str, tuple[str, ...]])
     except ValueError:
         return {}

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-
 from hilum_rules.binding import is_conspicuous
 from hilum_rules.counting import count, is_or_are
-from hilum_rules.lock_file import BROKEN, CONFLICT, EDITED, LOST, UNREADABLE_CHECK
-from hilum_rules.project_data import data_file, read_data, write_data
+from hilum_rules.rule import LockChange
 from hilum_rules.source import digest_text
+
+from hilum_rules_compile.project_data import data_file, read_data, write_data
+from hilum_rules_compile.signed_here import find_lost
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
 
 FILE = "pointed-out.json"
-_LOCK_CHANGES = (EDITED, UNREADABLE_CHECK, CONFLICT, BROKEN, LOST)
+
+
+def point_out(store: RuleStore, *, attended: bool) -> Iterator[tuple[str, str]]:
+    """Yield the events with what a session says at its start, each by name and line. Blocks.
+
+    Args:
+        store: The rules.
+        attended: Whether a user is present, who can sign checks for new sentences.
+    """
+    changes = describe_lock_changes(store)
+    if changes:
+        yield "rules.changed_lock", changes
+    sentences = find_new_sentences(store) if attended else ""
+    if sentences:
+        yield "rules.undecided", sentences
 
 
 def find_new_sentences(store: RuleStore) -> str:
@@ -49,18 +65,21 @@ def find_new_sentences(store: RuleStore) -> str:
 
 
 def describe_lock_changes(store: RuleStore) -> str:
-    """Return a line about changes of the locks that nobody has signed; empty if there are none.
+    """Return a line about changes of the locks that nobody has signed. Blocks.
 
     Args:
         store: The rules.
+
+    Returns:
+        The line; empty if there are no changes.
     """
-    locks = set(map(store.paths.display, store.paths.locks))
+    snapshot = store.snapshot
     # A session reports locks that cannot be read at all in a line of their own.
-    locks.difference_update(rule.path for rule in store.snapshot.bundle.rules if rule.is_passing)
+    unreadable = {rule.path for rule in snapshot.bundle.rules if rule.is_passing}
     changes = [
         problem
-        for problem in store.snapshot.problems
-        if problem.path in locks and problem.message.startswith(_LOCK_CHANGES)
+        for problem in (*snapshot.problems, *find_lost(store))
+        if isinstance(problem, LockChange) and problem.path not in unreadable
     ]
     if not changes:
         return ""
