@@ -75,7 +75,7 @@ def format_catalog(
     for entry in catalog.entries:
         yield from _format_entry(entry, statuses.get(entry.server.name), width)
     for warning in catalog.warnings:
-        yield f"⚠ {escape_line(warning)}"
+        yield f"⚠ {escape_line(str(warning))}"
 
 
 def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) -> Iterator[str]:
