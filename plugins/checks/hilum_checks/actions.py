@@ -9,7 +9,13 @@ import attrs
 from hilum_checks import vocabulary as v
 from hilum_checks.answer_rules import read_unwanted_answer
 from hilum_checks.clauses import Clause, read_clauses
-from hilum_checks.code_rules import read_code, read_definitions, read_import, read_symbols
+from hilum_checks.code_rules import (
+    read_absolute_paths,
+    read_code,
+    read_definitions,
+    read_import,
+    read_symbols,
+)
 from hilum_checks.command_rules import (
     RUN_VERBS,
     read_command_names,
@@ -27,7 +33,12 @@ from hilum_checks.git_rules import (
     read_commit_of_files,
 )
 from hilum_checks.model import Commands, Constraint, Content, Effect, Messages, Paths
-from hilum_checks.plain_actions import ADDED_PACKAGES, adds_packages, read_plain
+from hilum_checks.plain_actions import (
+    ADDED_PACKAGES,
+    adds_packages,
+    read_plain,
+    read_plain_in_folders,
+)
 from hilum_checks.rule_scope import Scope
 from hilum_checks.secret_texts import read_secrets
 from hilum_checks.tokens import Token
@@ -38,6 +49,9 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
     definitions = read_definitions(tokens, scope)
     if definitions is not None:
         return definitions
+    paths = read_absolute_paths(tokens, scope)
+    if paths is not None:
+        return (paths,)
     constraints: list[Constraint] = []
     clauses = read_clauses(tokens)
     # "Commit or push to `main`": both verbs have the same object.
@@ -90,6 +104,9 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
         return read_branches(verb, clause)
     if not clause.names:
         return read_plain(verb, clause, effect, scope)
+    placed = read_plain_in_folders(verb, clause, effect, scope)
+    if placed:
+        return placed
     return _read_named(verb, clause, scope)
 
 

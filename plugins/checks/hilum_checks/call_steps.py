@@ -19,6 +19,7 @@ from hilum_checks import command_matcher, program_words, required_forms, variabl
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
+from hilum_checks.goal_prerequisites import list_prerequisites
 from hilum_checks.model import Commands
 from hilum_checks.success_order import SuccessOrder, read_order
 from hilum_checks.task_kinds import checks_only, does_its_work, is_formatter
@@ -303,6 +304,13 @@ def is_needed(needed: Commands, command: CommandFacts, root: Path) -> bool:
     if program_words.names_subproject(command.words):
         return False
     is_meant = required_forms.fits_required(needed, command)
+    if not is_meant:
+        for words in list_prerequisites(command.words, command.cwd, str(root)):
+            goal = attrs.evolve(command.command, words=words)
+            inner = CommandFacts(goal, command.effects, command.previous)
+            if required_forms.fits_required(needed, inner):
+                command, is_meant = inner, True
+                break
     names_part = any(word.startswith("./") for word in command.words)
     if not is_meant and names_part and command.effects.program == "go":
         # A part of the project is enough: `go vet ./internal/...` for `go vet ./...`.
@@ -325,6 +333,9 @@ def _runs_in_project(command: CommandFacts, root: Path, wanted: str) -> bool:
         root: The root of the workspace.
         wanted: The folder of the rule.
     """
+    # What counts is run in a service of the project, which contains it.
+    if command.command.elsewhere:
+        return True
     top = os.path.realpath(root)
     folder = os.path.realpath(command.cwd) if command.cwd else UNKNOWN
     if not f"{folder}/".startswith(f"{top}/"):

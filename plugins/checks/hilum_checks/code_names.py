@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 from collections.abc import Iterable
 
 from hilum_checks import quoted_names
@@ -21,6 +22,7 @@ _CODE = re.compile(
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
     r"|@ts-[a-z-]+|@author|@apply|@[a-z]\w*(?:\.\w+)+|<(?:img|script|style|iframe|center|font|marquee|button)>"
     r"|\w+\(['\"][\w./-]+|[\w.]+ = ['\"].*['\"]|import [\w{][^`]* from ['\"][^'\"]+['\"];?"
+    r"|[a-z_]\w*=(?:True|False|None|true|false)|from [\w.]+ import \w+|\w+(?:::\w+)+\(\)"
     r"|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!"
     r"|!important|except:"
 )
@@ -140,6 +142,10 @@ def code_expression(name: str) -> str:
     if name in _KEYWORDS:
         found = f"(?m:{_KEYWORDS[name]})"
         return found + (mark_detail(f"|{_spaced_call(name)}") if name == "print" else "")
+    if imported := _IMPORTED_NAME.fullmatch(name):
+        return _import_expression(imported[1], imported[2])
+    if argument := _NAMED_ARGUMENT.fullmatch(name):
+        return rf"(?<![\w.$]){argument[1]}{_SPACES}={_SPACES}{argument[2]}(?!\w)"
     text = re.sub(r"\((?:\.\.\.|…)?\)$", "(", name)
     if directive := _DIRECTIVE.fullmatch(text):
         # Linters ignore spaces and capitals in their directives.
@@ -162,11 +168,43 @@ def code_expression(name: str) -> str:
             found += mark_detail(_CALL_WITHOUT_BRACKETS.format(name=name))
     if text.endswith("("):
         found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
+    if imported := _IMPORTABLE.fullmatch(text):
+        found += mark_detail(_imported_call(imported[1], imported[2]))
     if re.fullmatch(r"(?:[A-Z]\w*\.)+[a-z_]\w*\(", text):
         # Functions of Elixir that are passed on or piped into: `&String.to_atom/1`.
         name = re.escape(text.removesuffix("("))
         found += mark_detail(rf"|&{name}/\d|\|>\s*{name}(?![\w(])")
     return found
+
+
+# `inplace=True`
+_NAMED_ARGUMENT = re.compile(r"([a-z_]\w*)=(True|False|None|true|false)")
+_SPACES = mark_detail(r"\s*")
+# A function of a module, which other code may import by its name, or the module by another one.
+_IMPORTABLE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)*)\.([A-Za-z_]\w*)\(")
+
+
+_IMPORTED_NAME = re.compile(r"from ([\w.]+) import (\w+)")
+
+
+def _import_expression(module: str, name: str) -> str:
+    """Return an expression for Python's imports of a name from a module."""
+    names = rf"(?:\([^()]*?|[^()\n]*?)\b{re.escape(name)}\b"
+    return rf"(?m:^[ \t]*from[ \t]+{re.escape(module)}[ \t]+import[ \t]*{names})"
+
+
+def _imported_call(module: str, name: str) -> str:
+    """Return an expression for imports of a function, and for calls of it in a renamed module.
+
+    `from time import sleep` and `import time as t` with `t.sleep(` are ways to call `time.sleep(`.
+    """
+    direct = f"|{_import_expression(module, name)}"
+    module, name = re.escape(module), re.escape(name)
+    renamed = (
+        rf"|(?m:^[ \t]*import[ \t]+(?:[\w., \t]+,[ \t]*)?{module}[ \t]+as[ \t]+(?P<module>\w+)\b)"
+        rf"(?=(?s:.*?)(?<![\w.$])(?P=module)\.{name}\()"
+    )
+    return direct + renamed
 
 
 # Functions of C, whose names methods and functions of a project have, too: `pool.free(x)`.
@@ -214,6 +252,16 @@ _GLOBAL_FUNCTIONS = (
     )
 )
 _HOLDERS = r"(?:window|globalThis|global|builtins|__builtins__|System|datetime|java|javax|kotlin)"
+# What a module of a program may be an attribute of: `this.fs.readFileSync`.
+_OWNERS = r"(?:self|cls|this|app|window|globalThis|global|datetime)"
+# Modules, whose names other packages use for their own: `np.random`, `tf.math`.
+_MODULES = sys.stdlib_module_names | frozenset(
+    """
+    assert buffer child_process cluster console crypto dns events fs http http2 https module net os
+    path perf_hooks process punycode querystring readline stream timers tls tty url util v8 vm
+    worker_threads zlib
+    """.split()
+)
 
 
 def _start_of(text: str) -> str:
@@ -224,7 +272,13 @@ def _start_of(text: str) -> str:
     is_dotted = text.startswith(f"{first}.")
     is_global = text in (first, f"{first}(") and first in _GLOBAL_FUNCTIONS
     is_function = re.match(r"\w+(?:$|\(|!|::)", text) is not None
-    if is_global or (is_dotted and text[0].islower()) or not (is_function or is_dotted):
+    if is_dotted and text[0].islower():
+        if first not in _MODULES:
+            # `self.session.execute()` and `Order.objects.raw()`.
+            return r"(?<![\w$>:])"
+        held = mark_detail(rf"|(?<=(?<![\w.$]){_OWNERS}\??\.))")
+        return rf"{mark_detail('(?:')}(?<![\w.$>:]){held}"
+    if is_global or not (is_function or is_dotted):
         # `window.fetch()` is the same function, and `datetime.datetime.now()` the same method.
         held = rf"|(?<=(?<![\w.$]){_HOLDERS}\??\.)"
         if first in _OF_C:

@@ -16,6 +16,7 @@ from itertools import product
 
 from hilum_guard import UNKNOWN
 
+from hilum_checks import one_liners
 from hilum_checks.code_reads import CHANGES_NAMES, MAX_CODE, binds_roots, dotted_name
 from hilum_checks.code_texts import join_literals
 
@@ -53,7 +54,9 @@ def remove_harmless(text: str, program: str, *, with_known: bool = False) -> str
     language = find_language(program)
     if language == "py":
         return _remove_from_python(text, with_known=with_known)
-    return _remove_from_script(text, with_known=with_known) if language else text
+    if language == "js":
+        return _remove_from_script(text, with_known=with_known)
+    return one_liners.remove_comparisons(text, program)
 
 
 # --- Python ---------------------------------------------------------------------------------------
@@ -167,6 +170,14 @@ class _Operations:
             return list(node.elts)
         if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
             return [node.elt]
+        if (
+            _is_call_of(node, "sorted", "list")
+            and isinstance(node, ast.Call)
+            and len(node.args) == 1
+        ):
+            return self._list_items(node.args[0])
+        if _lists_folder(node):
+            return [node]
         # What is assigned to a name is known only after all of the code has been read.
         return [ast.Starred(node)] if isinstance(node, ast.Name) else [None]
 
@@ -381,6 +392,9 @@ class _Operations:
     def _is_path_object(self, node: ast.expr) -> bool:
         if self._is_temporary(node):
             return True
+        # Other checks look at the files that such a pattern matches.
+        if _lists_folder(node):
+            return True
         if isinstance(node, ast.Call):
             is_path = dotted_name(node.func) in _PATHS and len(node.args) == 1
             return (
@@ -435,6 +449,19 @@ def list_formatted(text: str, program: str) -> tuple[str, ...]:
 
 
 _LISTS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp)
+
+
+def _lists_folder(node: ast.expr) -> bool:
+    """Return whether an expression lists the files in a literal folder: `Path("a").glob("*.b")`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    folder = node.func.value
+    is_listing = node.func.attr in ("glob", "rglob") and len(node.args) == 1 and not node.keywords
+    is_path = isinstance(folder, ast.Call) and dotted_name(folder.func) in _PATHS
+    if not (is_listing and is_path and isinstance(folder, ast.Call) and len(folder.args) == 1):
+        return False
+    texts = (folder.args[0], node.args[0])
+    return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in texts)
 
 
 def _is_inner_name(node: ast.expr) -> bool:

@@ -18,7 +18,7 @@ _READ = "\N{DOTTED CIRCLE}"  # takes the place of a path; no rule names it
 # Names whose meaning the code must not change.
 _ROOTS = frozenset(
     "open io codecs json tomllib yaml csv ast os shutil sys pathlib Path pd pandas list sorted len"
-    " enumerate plistlib".split()
+    " enumerate plistlib glob set print zipfile tarfile".split()
 )
 # Code with one of these may change what any name means.
 CHANGES_NAMES = re.compile(
@@ -42,6 +42,16 @@ _READS_FIRST = frozenset(
     " pd.read_json pd.read_parquet pandas.read_csv pandas.read_json pandas.read_parquet".split()
 )
 _COPIES = frozenset("shutil.copy shutil.copy2 shutil.copyfile shutil.copytree".split())
+# Options of these functions that name no file.
+_COPY_OPTIONS = frozenset("dirs_exist_ok follow_symlinks symlinks ignore_dangling_symlinks".split())
+# Methods of paths and functions that list the files in a folder, and what passes such a list on.
+_LISTING_METHODS = frozenset("glob rglob iterdir".split())
+_LISTING_FUNCTIONS = frozenset("glob.glob glob.iglob".split())
+_ORDERING = frozenset("sorted list set enumerate".split())
+# Parts of a path that do not tell its folder.
+_NAME_PARTS = frozenset("name stem suffix suffixes".split())
+# Archives, whose method reads the file that it adds.
+_ARCHIVES = {"zipfile.ZipFile": ("write",), "tarfile.open": ("add",)}
 
 
 @lru_cache(64)
@@ -69,6 +79,52 @@ def remove_reads(text: str) -> str:
     for constant in constants:
         constant.value = _READ
     return ast.unparse(tree) if constants else text
+
+
+# Modules with which code can list files, but not read what is in them without one of the names below.
+_LISTING_MODULES = frozenset(
+    "collections datetime fnmatch functools glob itertools json math os pathlib re stat string sys time"
+    " typing".split()
+)
+_MAY_READ = re.compile(
+    r"open|read|load|source|copy|link|rename|replace|input|system|exec|eval|spawn|popen|fork|move"
+    r"|sendfile|import|getattr|modules|__\w+__|compile|stdin"
+)
+
+
+@lru_cache(64)
+def reads_nothing(text: str) -> bool:
+    """Return whether Python code certainly reads no file: it only lists or counts files.
+
+    Args:
+        text: The code.
+    """
+    if len(text) > MAX_CODE or CHANGES_NAMES.search(text):
+        return False
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            modules = {alias.name.split(".")[0] for alias in node.names}
+            names = [alias.asname or "" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = {(node.module or ".").split(".")[0]}
+            names = [alias.name for alias in node.names] + [
+                alias.asname or "" for alias in node.names
+            ]
+        else:
+            modules = set()
+            names = [
+                getattr(node, "id", ""),
+                getattr(node, "attr", ""),
+                getattr(node, "arg", "") or "",
+            ]
+        if not modules <= _LISTING_MODULES or any(map(_MAY_READ.search, names)) or "*" in names:
+            return False
+    return True
 
 
 def dotted_name(node: ast.AST) -> str:
@@ -135,6 +191,10 @@ class _Reads:
                     yield path
             elif isinstance(node, ast.Attribute) and self._reads_path(node):
                 yield node.value
+            if isinstance(node, ast.For | ast.comprehension):
+                folder = self._find_listed(node)
+                if folder is not None and _is_plain(folder):
+                    yield folder
 
     def _reads_path(self, node: ast.Attribute) -> bool:
         """Return whether a part of a program is a method of a new path, such as ``read_text``."""
@@ -149,9 +209,120 @@ class _Reads:
         if name in _READS_FIRST:
             return call.args[0]
         if name in _COPIES:
-            return call.args[0] if len(call.args) == 2 and not call.keywords else None
+            return call.args[0] if len(call.args) == 2 and _has_plain_options(call) else None
+        if isinstance(call.func, ast.Attribute) and self._adds_to_archive(call.func):
+            return call.args[0]
         if name in ("sys.path.append", "sys.path.insert") and self._uses_path_once():
             return call.args[-1]
+        return None
+
+    def _adds_to_archive(self, method: ast.Attribute) -> bool:
+        """Return whether a method adds a file to an archive: `zipfile.ZipFile(…).write`."""
+        archive = method.value
+        if isinstance(archive, ast.Name):
+            stored = [
+                self._find_stored(node)
+                for node in self.names
+                if node.id == archive.id and isinstance(node.ctx, ast.Store)
+            ]
+            openers = [dotted_name(each.func) for each in stored if isinstance(each, ast.Call)]
+            is_known = bool(openers) and len(openers) == len(stored)
+        else:
+            openers = [dotted_name(archive.func)] if isinstance(archive, ast.Call) else []
+            is_known = bool(openers)
+        return is_known and all(method.attr in _ARCHIVES.get(name, ()) for name in openers)
+
+    def _find_stored(self, name: ast.Name) -> ast.expr | None:
+        """Return what a statement stores under a name, if it is plain."""
+        parent = self.parents.get(name)
+        if isinstance(parent, ast.withitem):
+            return parent.context_expr
+        return parent.value if isinstance(parent, ast.Assign) else None
+
+    def _find_listed(self, loop: ast.For | ast.comprehension) -> ast.expr | None:
+        """Return the folder that a loop lists, if it only reads the files in it."""
+        if not isinstance(loop.target, ast.Name) or not self._reads_in_loop(loop):
+            return None
+        listed = loop.iter
+        while isinstance(listed, ast.Call) and dotted_name(listed.func) in _ORDERING - {
+            "enumerate"
+        }:
+            if len(listed.args) != 1 or listed.keywords:
+                return None
+            listed = listed.args[0]
+        if not isinstance(listed, ast.Call):
+            return None
+        if dotted_name(listed.func) in _LISTING_FUNCTIONS:
+            return listed.args[0] if listed.args else None
+        is_method = isinstance(listed.func, ast.Attribute) and listed.func.attr in _LISTING_METHODS
+        if is_method and isinstance(listed.func, ast.Attribute) and _makes_path(listed.func.value):
+            return listed.func.value
+        return None
+
+    def _reads_in_loop(self, loop: ast.For | ast.comprehension) -> bool:
+        """Return whether the name that a loop binds is only used in it, to read files."""
+        assert isinstance(loop.target, ast.Name)
+        name = loop.target.id
+        uses = self._list_uses(name, (ast.For, ast.comprehension))
+        return uses is not None and all(map(self._reads_named, uses.get(loop, [])))
+
+    def _reads_named(self, path: ast.expr) -> bool:
+        """Return whether a use of a path only reads the file, or takes its last part."""
+        parent = self.parents.get(path)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _NAME_PARTS or (
+                parent.attr in _PATH_READS and self._is_called(parent)
+            )
+        if not isinstance(parent, ast.Call) or path not in parent.args:
+            return False
+        name = dotted_name(parent.func)
+        return name in ("print", "len") or self._find_path(parent) is path
+
+    def _list_uses(
+        self, name: str, binders: tuple[type[ast.AST], ...]
+    ) -> dict[ast.AST, list[ast.expr]] | None:
+        """Return the uses of a name by the statement that binds it; ``None`` if this is not certain.
+
+        Args:
+            name: The name.
+            binders: The kinds of statements; if something else binds the name, it is not certain.
+        """
+        uses: dict[ast.AST, list[ast.expr]] = {}
+        for node in self.names:
+            if node.id != name:
+                continue
+            if not isinstance(node.ctx, ast.Load):
+                parent = self.parents.get(node)
+                is_bound = isinstance(parent, binders) or (
+                    ast.With in binders and isinstance(parent, ast.withitem)
+                )
+                if not is_bound:
+                    return None
+                continue
+            binder = self._find_binder(node, name, binders)
+            if binder is None:
+                return None
+            uses.setdefault(binder, []).append(node)
+        return uses
+
+    def _find_binder(
+        self, node: ast.AST, name: str, binders: tuple[type[ast.AST], ...]
+    ) -> ast.AST | None:
+        """Return the innermost statement around a use of a name that binds the name."""
+        inner, outer = node, self.parents.get(node)
+        while outer is not None:
+            # A function may run later, when the name means something else.
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                return None
+            if isinstance(outer, ast.For) and outer.iter is inner:
+                pass
+            elif isinstance(outer, binders) and name in _names_bound_by(outer):
+                return outer
+            elif isinstance(outer, _COMPREHENSIONS):
+                for each in outer.generators:
+                    if each is not inner and name in _names_bound_by(each):
+                        return each
+            inner, outer = outer, self.parents.get(outer)
         return None
 
     def _is_called(self, node: ast.AST) -> bool:
@@ -177,7 +348,12 @@ class _Reads:
         """Return whether an open file is only read: its attributes would tell its name."""
         parent = self.parents.get(file)
         if isinstance(parent, ast.withitem) and isinstance(parent.optional_vars, ast.Name):
-            return self._is_only_read(parent.optional_vars.id)
+            name = parent.optional_vars.id
+            # Another statement may give the same name to another file.
+            uses = self._list_uses(name, (ast.With,))
+            if uses is not None:
+                return all(map(self._is_read, uses.get(self.parents[parent], [])))
+            return self._is_only_read(name)
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
             target = parent.targets[0]
             return isinstance(target, ast.Name) and self._is_only_read(target.id)
@@ -198,6 +374,27 @@ class _Reads:
             and file in parent.args
             and dotted_name(parent.func) in _CONSUMERS
         )
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+def _names_bound_by(node: ast.AST) -> set[str]:
+    """Return the names that a loop or a `with` statement binds."""
+    if isinstance(node, ast.With):
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    else:
+        targets = [node.target] if isinstance(node, ast.For | ast.comprehension) else []
+    return {
+        each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
+
+
+def _has_plain_options(call: ast.Call) -> bool:
+    """Return whether the options of a copy are constants that name no file."""
+    return all(
+        each.arg in _COPY_OPTIONS and isinstance(each.value, ast.Constant) for each in call.keywords
+    )
 
 
 def _is_reading(call: ast.Call) -> bool:
@@ -247,7 +444,10 @@ _PLAIN = (
 
 # --- JavaScript -----------------------------------------------------------------------------------
 
-_READERS = "readFileSync|readFile|existsSync|statSync|createReadStream|require"
+_READERS = (
+    "readFileSync|readFile|readdirSync|readdir|existsSync|accessSync|statSync|lstatSync"
+    "|createReadStream|require"
+)
 _READ_CALL = re.compile(
     rf"""((?:\bfs\.|\brequire\(['"](?:node:)?fs['"]\)\.|(?<![\w$.]))(?:{_READERS})\(\s*)(['"])([^'"\\\n]+)\2"""
 )

@@ -168,6 +168,42 @@ def _find_end(content: str, start: int) -> int:
     return len(content)
 
 
+# The attributes of an item that is compiled for tests only, up to the beginning of its contents.
+_RUST_TEST = re.compile(
+    r"#\[(?:cfg\((?:test|all\(test,[^\]\n]*\))\)|(?:\w+::)*test(?:\([^\]\n]*\))?)\]"
+    r"(?:\s*#\[[^\]\n]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+)?(?:mod|fn|impl)\b[^{};]*\{"
+)
+
+
+def blank_rust_tests(text: str) -> str:
+    """Return code of Rust with spaces for its unit tests: `#[cfg(test)] mod tests { … }`.
+
+    Args:
+        text: The code. Brackets in its comments and strings, if it has any, count as code.
+    """
+    plain = blank_remarks(text, "a.rs", ("comments", "strings"))
+    parts = []
+    at = 0
+    while found := _RUST_TEST.search(plain, at):
+        end = _find_closing(plain, found.end())
+        # Without its end, it is not certain what belongs to the test.
+        if end is None:
+            break
+        parts += [text[at : found.end()], _blank(text[found.end() : end])]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def _find_closing(text: str, start: int) -> int | None:
+    """Return the position of the brace that closes the one before a position; ``None`` if none does."""
+    depth = 1
+    for found in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return found.start()
+    return None
+
+
 def find_strings(text: str, language: str) -> list[str] | None:
     """Return the contents of the strings in code; ``None`` if it is not certain which they are.
 

@@ -60,6 +60,30 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     return Content(expression, places or _code_files(clause, scope), TEXTS, ignored=ignored)
 
 
+def read_absolute_paths(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read "never write `/home/` in code": paths that must not be in the text of files.
+
+    "Never write files in `/etc`" is about the files.
+    """
+    if not any(token.role == "noun" and token.text.endswith("code") for token in tokens):
+        return None
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1:
+        return None
+    clause = clauses[0]
+    is_plain = clause.has_only("names", nouns="file|source|tests", places="in")
+    is_about = {"save", "write", *_WRITING_CODE}.issuperset(clause.verbs or [""])
+    if not (is_plain and is_about and clause.names and clause.places):
+        return None
+    if not all(map(_ABSOLUTE.match, clause.names)):
+        return None
+    paths = [re.escape(name) + (r"(?![\w-])" * name[-1:].isalnum()) for name in clause.names]
+    expression = rf"(?<![\w./~-])(?:{'|'.join(paths)})"
+    return Content(expression, _code_files(clause, scope), TEXTS, ignored=("comments",))
+
+
+# `/home/`, `~/data`, `C:\\Users`
+_ABSOLUTE = re.compile(r"~?/[\w.-]|[A-Za-z]:[\\/]")
 _DOTTED_CALL = re.compile(r"[a-z_][a-z_\d]*(?:\.[a-z_][a-z_\d]*)+")
 
 

@@ -172,7 +172,6 @@ def join_literals(text: str) -> str:
     return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
 
 
-_MAX_DEPTH = 5
 _PATH_CALL = r"(?:pathlib\.)?Path\(\s*(?:'([^'\n]+)'|\"([^\"\n]+)\")\s*\)"
 _PATH_NAME = re.compile(rf"^[ \t]*(\w+)\s*=\s*{_PATH_CALL}[ \t]*(?:$|;|\n)", re.MULTILINE)
 _BOUND = re.compile(r"\b(\w+)\s*(?:=(?!=)|\bin\b|:=)|\bas (\w+)\b")
@@ -195,9 +194,9 @@ def _join_globs(text: str) -> str:
         folder = found[1] or found[2] or named.get(found[3] or "", "")
         if not folder:
             return found[0]
-        deeper = range(_MAX_DEPTH if found[4] or "**" in found[6] else 1)
         pattern = found[6].replace("**/", "")
-        return " ".join(repr(f"{folder}/{'*/' * depth}{pattern}") for depth in deeper)
+        deeper = "**/" if found[4] or "**" in found[6] else ""
+        return repr(f"{folder}/{deeper}{pattern}")
 
     return _GLOB.sub(join, text)
 
@@ -226,4 +225,6 @@ def find_paths(text: str) -> list[str]:
     words += _PATH.findall(added)
     words += _PATH.findall(join_literals(text))
     words += _PATH.findall(joined)
+    # Two slashes come from a list such as `"a", "/tmp/b"`, or from an address.
+    words = [re.sub(r"^/{2,}", "/", word) for word in words]
     return [word for word in dict.fromkeys(words) if 1 < len(word) < MAX_PATH]

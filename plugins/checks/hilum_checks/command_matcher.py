@@ -17,6 +17,7 @@ from hilum_guard import CHANGED, UNKNOWN, fit_words, git_words
 
 from hilum_checks import (
     code_texts,
+    git_options,
     git_references,
     given_options,
     harmless_options,
@@ -46,10 +47,20 @@ _OWN_PACKAGE = re.compile(
     r"|--locked|-g?"
 )
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
+# Options that do not name a package, but where packages are installed or come from.
+_PLACE_OPTIONS = frozenset(
+    """
+    --python --target --prefix --root --index-url --default-index --index --extra-index-url
+    --find-links --cache-dir --directory --project --config-file --registry
+    """.split()
+)
+# Commands that name packages and nothing else.
+_ONLY_NEW = frozenset((("go", "mod", "edit"), ("npm", "pkg", "set"), ("pnpm", "pkg", "set")))
 # Programs whose operands are independent goals, not a sub-command with its arguments.
-_RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
+_RUNS_GOALS = frozenset("make gmake just ninja rake invoke task flyway".split())
 # Commands of Git that commit other commits or patches, and options that end them without a commit.
 _COMMITS_OF_PATCHES = frozenset(("am", "cherry-pick", "revert"))
+_MAY_COMMIT_LATER = frozenset(("cherry-pick", "revert"))
 _SIGN_OFF = ("git", "commit", "--signoff")
 _ENDS = frozenset(("--abort", "--quit"))
 # Commands of Git that run no hooks and change nothing.
@@ -130,6 +141,11 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     is_end = len(words) == 3 and words[0] == "git" and words[1] in _COMMITS_OF_PATCHES
     if is_end and words[2] in _ENDS and not _names_option(constraint, words[2]):
         return ""
+    # With `--no-commit`, they only change the working tree and the index.
+    is_about_commits = set(v.GIT_COMMIT) <= set(constraint.patterns)
+    is_later = words[0] == "git" and not _MAY_COMMIT_LATER.isdisjoint(words[1:2])
+    if is_about_commits and is_later and git_options.leaves_uncommitted(words[2:]):
+        return ""
     best = _match_words(constraint, command, words, is_path=False)
     for by_path in _words_by_path(command, words):
         best = stronger_fit(
@@ -199,9 +215,11 @@ def _match_words(
     best: Fit = ""
     if not words:
         return best
-    if words[:2] == v.TAG[0][:2] and set(v.TAG) <= set(constraint.patterns):
+    if set(v.TAG) <= set(constraint.patterns):
         # The rule is about creating tags, in any way.
-        return new_tags.match_new_tag(words)
+        if words[:2] == v.TAG[0][:2]:
+            return new_tags.match_new_tag(words)
+        best = new_tags.match_release(words)
     if any("." in pattern for pattern in constraint.patterns):
         words = _name_folder(words, command.cwds)
     for pattern in constraint.patterns:
@@ -234,7 +252,8 @@ def _matches_alone(constraint: Commands, words: Words) -> bool:
 def _plain_words(command: CommandFacts) -> Words:
     """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
-        return _shorten_switch(_join_force(git_words(command.words)))
+        words = git_options.complete_names(git_words(command.words))
+        return _shorten_switch(_join_force(words))
     if command.effects.program in ("gh", "glab"):
         return split_options(command.effects.program, command.words)
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
@@ -370,7 +389,8 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
     if fit == "yes" and missing:
         fit = "maybe"
-    if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
+    is_new = not constraint.new or pattern[:3] in _ONLY_NEW
+    if fit == "yes" and not is_new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
 
@@ -485,6 +505,9 @@ def _has_option(option: str, words: Words) -> bool:
         return any(_is_long_option(word, option, words[0]) for word in words[1:])
     if _is_long_name(option, words):
         return True
+    # A property of Java's programs: `-DskipTests`, `-D skipTests`.
+    if option.startswith("-D") and len(option) > 2:
+        return option in words[1:] or ("-D", option[2:]) in pairwise(words[1:])
     if option == "-i" and words[0].rpartition("/")[2] in _EDITS_IN_PLACE:
         return any(_IN_PLACE.match(word) for word in words[1:])
     if not option[1:].isalpha():
@@ -559,6 +582,8 @@ def _installs_own(words: Words) -> bool:
             return False
         if is_value or _OWN_PACKAGE.fullmatch(word):
             is_value = word in _OWN_FILE_OPTIONS
+        elif word in _PLACE_OPTIONS:
+            is_value = True
         elif word and not word.startswith("-"):
             return False
     return True

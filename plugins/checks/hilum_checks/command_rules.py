@@ -114,7 +114,8 @@ def _with_options(options: list[str], commands: list[str]) -> Commands | None:
     )
 
 
-_LONG_OPTION = re.compile(r"--?[a-z][\w-]*(?:[ =][\w.-]+)?$")
+# `--no-build`, `-r`, and the properties of Java's programs: `-DskipTests`.
+_LONG_OPTION = re.compile(r"(?:--?[a-z][\w-]*|-D[a-z][\w.]*)(?:[ =][\w.-]+)?$")
 
 
 def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:

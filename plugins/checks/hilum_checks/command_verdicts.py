@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from hilum_guard import UNKNOWN, resolve_links, server_tools
 
-from hilum_checks import command_matcher, host_matcher
+from hilum_checks import command_matcher, host_matcher, own_scripts
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.lasting_commands import select_lasting
@@ -17,11 +17,19 @@ from hilum_checks.model import Commands, Hosts, Tools
 from hilum_checks.path_matcher import Fit
 
 
-def match_commands(constraint: Commands, facts: CallFacts) -> tuple[Fit, str]:
-    """Return whether a call runs a forbidden command, and how."""
+def match_commands(constraint: Commands, facts: CallFacts, sentence: str) -> tuple[Fit, str]:
+    """Return whether a call runs a forbidden command, and how.
+
+    Args:
+        constraint: The constraint.
+        facts: The call.
+        sentence: The rule.
+    """
     commands = [command for command in facts.commands if _runs_in(constraint, facts, command)]
     return _match_each(
-        commands, lambda command: command_matcher.match_command(constraint, command), facts
+        commands,
+        lambda command: own_scripts.match_command(constraint, command, facts, sentence),
+        facts,
     )
 
 

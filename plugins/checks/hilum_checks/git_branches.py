@@ -6,10 +6,9 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, git_words, resolve_links
+from hilum_guard import UNKNOWN, git_words, parse_options, resolve_links
 
 from hilum_checks import code_texts, git_folders, git_options, git_references
 
@@ -21,8 +20,6 @@ _ALL_BRANCHES = frozenset(("--all", "--mirror", "--branches"))
 _NEW_BRANCH = frozenset(("-b", "-c", "--create"))
 _RESET_BRANCH = frozenset(("-B", "-C", "--force-create"))
 _ORPHAN = "--orphan"
-# A short option with the name of the branch attached, as in `-bmain`.
-_ATTACHED = re.compile(r"(-[bBcC])([^-].*)", re.DOTALL)
 _HEAD_FILE = re.compile(r"(?:^|.*/)\.git/(?:worktrees/[^/]+/)?HEAD", re.DOTALL)
 _PACKED = re.compile(r"(?:^|.*/)\.git/packed-refs", re.DOTALL)
 _REMOTE_REFSPEC = re.compile(r"remote\..*\.fetch=(.+)", re.DOTALL | re.IGNORECASE)
@@ -214,34 +211,35 @@ def _switched_to(command: CommandFacts) -> str:
         return ""
     git_folder = git_folders.find_git_folder(command)
     is_known = bool(git_folder) and git_folder != UNKNOWN
-    for option, value in _options(words):
+    options = _options(words)
+    for option, value in options:
         if option in _RESET_BRANCH or option == _ORPHAN:
             return value
         if option in _NEW_BRANCH:
             # Git refuses to create a branch that exists, so that the other one stays checked out.
             exists = is_known and git_folders.has_reference(git_folder, f"refs/heads/{value}")
             return "" if exists and not _may_make_branch(command) else value
-    name = "".join(git_options.list_operands(verb, words[2:])[:1])
+    names = git_options.list_operands(verb, words[2:])
+    # `git checkout main src/a.py` takes the file from the branch.
+    if verb == "checkout" and len(names) > 1 and not any(UNKNOWN in word for word in words):
+        return ""
+    name = "".join(names[:1])
     if name in ("-", "@{-1}"):
         return UNKNOWN
-    if {"-t", "--track"} & set(words):
+    if any(option in ("-t", "--track") for option, _ in options):
         return name.removeprefix("refs/remotes/").partition("/")[2]
     if is_known and _cannot_switch(name, command, git_folder):
         return ""
     return _short(name)
 
 
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the words with the next ones, which are their values, and values that are attached."""
-    for option, value in pairwise(words):
-        yield option, value
-    for word in words:
-        attached = _ATTACHED.fullmatch(word)
-        name, equals, value = word.partition("=")
-        if attached:
-            yield attached[1], attached[2]
-        elif equals:
-            yield name, value
+def _options(words: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """Return the options of `git checkout` or `git switch` with their values, one by one.
+
+    `-qB main` is `-q -B main`.
+    """
+    syntax = git_options.SWITCH if words[1:2] == ("switch",) else git_options.CHECKOUT
+    return parse_options(words[2:], syntax).options
 
 
 def _short(reference: str) -> str:
@@ -267,10 +265,11 @@ def _may_make_branch(command: CommandFacts) -> bool:
     """Return whether an earlier command of the call may create, fetch or delete branches."""
     for earlier in list(git_folders.list_commands(command))[1:]:
         if earlier.effects.program == "git":
-            verb = "".join(git_words(earlier.words)[1:2])
-            is_plain = verb in _INERT_GIT and not any(
-                option in _NEW_BRANCH | _RESET_BRANCH for option, _ in _options(earlier.words)
+            words = git_words(earlier.words)
+            makes_branch = words[1:2] in (("checkout",), ("switch",)) and any(
+                option in _NEW_BRANCH | _RESET_BRANCH for option, _ in _options(words)
             )
+            is_plain = "".join(words[1:2]) in _INERT_GIT and not makes_branch
             if not is_plain:
                 return True
         elif earlier.words and earlier.effects.program not in _INERT:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
 
 _INDEX = frozenset(("--cached", "--staged"))
-_REVISION = re.compile(r"(?:HEAD|@|[A-Za-z][\w/-]*)(?:[~^]\d{0,3})*")
+_REVISION = re.compile(r"(?:HEAD|@|[A-Za-z](?:[\w/-]|\.(?!\.))*)(?:[~^]\d{0,3})*")
 _FROM_HEAD = re.compile(r"(?:(?:HEAD|@)(?:[~^]\d{0,3})*)?")
 # What may change a branch.
 _CHANGES_BRANCHES = frozenset(("branch", "fetch"))
@@ -30,8 +30,8 @@ _SHOW_OPTION = re.compile(
     rf"{_DIFF_OPTION.pattern}|--oneline|--(?:format|pretty)=.+|--decorate|--no-decorate|--no-notes"
     r"|--abbrev-commit|--date=\w+"
 )
-# `git log -p -1` shows one commit.
-_ONE = re.compile(r"(?<=\s)(?:-1|-n ?1|--max-count=1)(?=\s)")
+# `git log -p -3` shows three commits.
+_COUNT = re.compile(r"(?<=\s)(?:-n ?|-|--max-count=)(\d{1,3})(?=\s)")
 _STATUS_OPTION = re.compile(r"-v|-vv|--verbose|-s|-sb|-b|--short|--branch|-u(?:no|normal|all)?")
 _FRONT = frozenset(("--no-pager", "-P"))
 # What changes neither the last commit nor, of a file that the sandbox hides, the index.
@@ -93,7 +93,8 @@ def find_compared(command: CommandFacts, commands: Sequence[CommandFacts]) -> tu
     compared = read([word for word in words[2:] if word != "--"])
     if not compared or git_folders.find_git_folder(command) in ("", UNKNOWN):
         return ()
-    names_branch = not all(map(_FROM_HEAD.fullmatch, compared))
+    revisions = [each for text in compared for each in text.split("...")]
+    names_branch = not all(_FROM_HEAD.fullmatch(each) or each.startswith("-") for each in revisions)
     for other in commands:
         verb = git_words(other.words)[1:2] if other.effects.program == "git" else ()
         if names_branch and not _CHANGES_BRANCHES.isdisjoint(verb):
@@ -104,14 +105,20 @@ def find_compared(command: CommandFacts, commands: Sequence[CommandFacts]) -> tu
 def _read_diff(words: list[str]) -> tuple[str, ...]:
     revisions = [word for word in words if not word.startswith("-")]
     options = [word for word in words if word.startswith("-")]
+    base = ""
     if len(revisions) == 1 and ".." in revisions[0]:
-        revisions = revisions[0].split("..")
+        dots = "..." if "..." in revisions[0] else ".."
+        revisions = [each or "HEAD" for each in revisions[0].split(dots)]
+        # `main...HEAD` is what was changed since the last commit that both have.
+        base = dots.join(revisions) if dots == "..." else ""
     is_plain = all(map(_REVISION.fullmatch, revisions)) and all(
         map(_DIFF_OPTION.fullmatch, options)
     )
     is_staged = not _INDEX.isdisjoint(options)
     if not is_plain or len(revisions) > 2 or not (revisions or is_staged):
         return ()
+    if base:
+        return (base, revisions[1]) if len(revisions) == 2 and not is_staged else ()
     # Without a second one, Git compares with the index, or with the files, which look like it.
     return (*(revisions or ["HEAD"]), "")[:2]
 
@@ -135,8 +142,10 @@ def _read_show(words: list[str]) -> tuple[str, ...]:
 
 def _read_log(words: list[str]) -> tuple[str, ...]:
     text = " ".join(words)
-    one, count = _ONE.subn("", f" {text} ")
-    return _read_show(one.split()) if count == 1 else ()
+    rest, found = _COUNT.subn("", f" {text} ")
+    shown = _read_show(rest.split()) if found == 1 else ()
+    count = "".join(_COUNT.findall(f" {text} "))
+    return (f"-{count}", shown[1]) if shown and count != "1" else shown
 
 
 _READERS: dict[str, Callable[[list[str]], tuple[str, ...]]] = {

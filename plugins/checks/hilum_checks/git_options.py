@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_guard import make_option_syntax, parse_options
+from hilum_guard import UNKNOWN, make_option_syntax, parse_options
 
+from hilum_checks.model import Words
+
+ADD = make_option_syntax(
+    flags="nvfipeuNA",
+    valued="U",
+    long_options=(
+        "dry-run verbose force interactive patch edit update intent-to-add refresh all no-all"
+        " ignore-removal no-ignore-removal ignore-errors ignore-missing renormalize sparse chmod="
+        " pathspec-from-file= pathspec-file-nul unified= inter-hunk-context="
+    ),
+)
 COMMIT = make_option_syntax(
     flags="apszneiovq",
     valued="CcFmtU",
@@ -150,19 +161,49 @@ GREP = make_option_syntax(
         " function-context quiet all-match and or not text full-name"
     ),
 )
+RESET = make_option_syntax(
+    flags="qNp",
+    valued="U",
+    long_options=(
+        "quiet no-quiet refresh no-refresh mixed soft hard merge keep recurse-submodules"
+        " no-recurse-submodules patch intent-to-add pathspec-from-file= pathspec-file-nul"
+    ),
+)
+CLEAN = make_option_syntax(
+    flags="qnfdxXi", valued="e", long_options="quiet dry-run force interactive exclude="
+)
+PICK = make_option_syntax(
+    flags="nexsr",
+    valued="mX",
+    attached="S",
+    long_options=(
+        "quit continue abort skip cleanup= no-commit commit edit no-edit signoff mainline= rerere-autoupdate"
+        " no-rerere-autoupdate strategy= strategy-option= gpg-sign no-gpg-sign ff allow-empty"
+        " allow-empty-message empty= keep-redundant-commits reference"
+    ),
+)
 PLAIN = make_option_syntax(valued="m", flags="qd")
 """The options of sub-commands that have hardly any."""
 
 _SYNTAX = {
+    "add": ADD,
     "branch": BRANCH,
     "checkout": CHECKOUT,
+    "cherry-pick": PICK,
+    "clean": CLEAN,
     "clone": CLONE,
+    "commit": COMMIT,
     "fetch": FETCH,
+    "merge": MERGE,
     "pull": PULL,
     "push": PUSH,
     "rebase": REBASE,
+    "reset": RESET,
+    "revert": PICK,
+    "stage": ADD,
     "switch": SWITCH,
     "symbolic-ref": SYMBOLIC_REFERENCE,
+    "tag": TAG,
     "update-ref": UPDATE_REFERENCE,
 }
 
@@ -175,3 +216,39 @@ def list_operands(verb: str, words: Sequence[str]) -> list[str]:
         words: The words after the sub-command.
     """
     return list(parse_options(words, _SYNTAX.get(verb, PLAIN)).operands)
+
+
+def complete_names(words: Words) -> Words:
+    """Return a Git command with the full names of options that it abbreviates: `git commit --am`.
+
+    Git accepts the beginning of an option if only one option begins with it.
+
+    Args:
+        words: The words of the command, without options before the sub-command.
+    """
+    syntax = _SYNTAX.get("".join(words[1:2]))
+    if syntax is None:
+        return words
+    known = syntax.longs | syntax.long_valued
+    end = words.index("--") if "--" in words else len(words)
+    completed = list(words)
+    for at, word in enumerate(words[:end]):
+        name, equals, value = word.partition("=")
+        if len(name) < 3 or not name.startswith("--") or name in known:
+            continue
+        found = [each for each in known if each.startswith(name)]
+        if len(found) == 1:
+            completed[at] = f"{found[0]}{equals}{value}"
+    return tuple(completed)
+
+
+def leaves_uncommitted(words: Sequence[str]) -> bool:
+    """Return whether `git revert` or `git cherry-pick` certainly makes no commit.
+
+    Args:
+        words: The words after the sub-command.
+    """
+    parsed = parse_options(words, PICK)
+    if any(UNKNOWN in word for word in words) or parsed.unknown or parsed.has("--commit"):
+        return False
+    return parsed.has("-n", "--no-commit") and not parsed.has("--continue", "--skip")

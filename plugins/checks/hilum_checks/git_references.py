@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from hilum_guard import UNKNOWN, find_git_top, git_words, parse_options
+from hilum_guard import UNKNOWN, find_git_top, git_words, list_tracked_files, parse_options
 
 from hilum_checks import git_folders, git_options
 from hilum_checks.model import Words
@@ -87,6 +87,7 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
     yield from _find_pushed_tags(command, words)
     if words[1:2] in (("add",), ("stage",)):
         yield from _find_staged(command, git_options.list_operands("add", words[2:]))
+        yield from _find_forced(command, words[2:])
     if words[1:2] == ("pull",) and any(map(_PULLS_WITH_REBASE.match, command.words)):
         yield Equivalent(_REBASE)
     read = _READERS.get("".join(words[1:2]))
@@ -123,6 +124,48 @@ def _find_staged(command: CommandFacts, names: Sequence[str]) -> Iterator[Equiva
     if plain:
         paths = [os.path.normpath(os.path.join(inner, name)) for name in plain]
         yield Equivalent(("git", "add", *paths))
+
+
+def _find_forced(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
+    """Yield `git add a` for each file that `git add -f .` adds although Git ignores it.
+
+    Files in the index are left out: without the option, Git would add them, too.
+    """
+    parsed = parse_options(words, git_options.ADD)
+    folder = git_folders.find_folder(command)
+    top = None if UNKNOWN in folder else find_git_top(folder)
+    if top is None or not parsed.has("-f", "--force") or parsed.has("-n", "--dry-run", "-u"):
+        return
+    # For a pattern, the folder in which it begins is searched.
+    starts = [
+        os.path.normpath(os.path.join(folder, re.split(r"[^/]*[*?\[]", name, maxsplit=1)[0]))
+        for name in parsed.operands or (top,)
+    ]
+    paths = {path for start in starts for path in _list_below(start)}
+    for path in _list_written(command):
+        paths.update(path for start in starts if f"{path}/".startswith(f"{start}/"))
+    names = {os.path.relpath(path, top) + "/" * path.endswith("/") for path in paths}
+    names.difference_update(list_tracked_files(top) or ())
+    named = sorted(name for name in names if not name.startswith(".."))
+    if named:
+        yield Equivalent(("git", "add", *named))
+
+
+def _list_below(start: str) -> Iterator[str]:
+    """Yield the files in a folder, and the large folders in it as a whole."""
+    for below, inner, files in islice(os.walk(start), MAX_FOLDERS):
+        large = _LARGE_FOLDERS.intersection(inner) - {".git"}
+        yield from (os.path.join(below, name, "") for name in large)
+        yield from (os.path.join(below, name) for name in files)
+        inner[:] = [each for each in inner if each not in _LARGE_FOLDERS]
+
+
+def _list_written(command: CommandFacts) -> Iterator[str]:
+    """Yield the files that earlier commands of the same call write."""
+    for earlier in islice(git_folders.list_commands(command), 1, None):
+        for access in earlier.effects.files:
+            if access.kind == "write" and UNKNOWN not in access.path and access.cwds[-1:]:
+                yield os.path.normpath(os.path.join(access.cwds[-1] or "/", access.path))
 
 
 def _find_namesakes(command: CommandFacts, names: Sequence[str]) -> Iterator[Equivalent]:

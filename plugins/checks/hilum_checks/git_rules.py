@@ -10,7 +10,7 @@ import attrs
 from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import Clause, read_clauses
-from hilum_checks.file_rules import FILE_NOUNS, patterns_of
+from hilum_checks.file_rules import FILE_NOUNS, USUAL_BRANCHES, patterns_of
 from hilum_checks.model import Commands
 from hilum_checks.rule_scope import Scope
 from hilum_checks.tokens import Token
@@ -22,6 +22,7 @@ _BRANCH_FOLDER = re.compile(
 )
 # "Push to `release/*`"; with another preposition, folders may be meant.
 _BRANCH_PATTERN = re.compile(r"(?:release|releases|hotfix|support|stable)/\*")
+_ANY_BRANCH_PATTERN = re.compile(r"[a-z][\w-]*/\*")
 _SHARED_BRANCHES = ("main", "master", "develop", "dev", "trunk", "release/*")
 
 
@@ -32,10 +33,13 @@ def read_branches(verb: str, clause: Clause) -> Commands | None:
         return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
     plain = clause.names
     if clause.places == {"to"}:
-        plain = [name for name in plain if not _BRANCH_PATTERN.fullmatch(name)]
+        # Beside `main`, `maint/*` is a branch, too.
+        is_beside = bool(USUAL_BRANCHES.intersection(names))
+        pattern = _ANY_BRANCH_PATTERN if is_beside else _BRANCH_PATTERN
+        plain = [name for name in plain if not pattern.fullmatch(name)]
     is_sure = all(map(BRANCH_NAME.fullmatch, plain))
     # `OWNER/NAME` is a repository.
-    are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
+    are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in plain)
     is_sure = is_sure and (are_folders or "branch" in clause.nouns)
     # "Never force-push to shared branches": at least to these.
     if clause.kinds == ["shared"] and "branch" in clause.nouns:

@@ -14,9 +14,12 @@ _ANY_HELP = frozenset(("--help", "-h"))
 _GO_HELP = frozenset(("--help", "-help", "-h"))
 # Programs that read such an option wherever it is, and then do nothing else.
 _HELP = {
-    **dict.fromkeys("docker docker-compose flask gh glab nx podman".split(), _LONG_HELP),
+    **dict.fromkeys("docker docker-compose flask gh glab nx podman terragrunt".split(), _LONG_HELP),
     **dict.fromkeys(
-        "cargo composer gradle gradlew helm kubectl make gmake mkdocs npm pip pip3 poetry uv".split(),
+        """
+        cargo composer dvc flit gradle gradlew hatch helm kubectl make gmake mkdocs npm pip pip3 poetry
+        twine uv
+        """.split(),
         _ANY_HELP,
     ),
     **dict.fromkeys("go terraform tofu".split(), _GO_HELP),
@@ -94,7 +97,11 @@ _WHOLE_TRIALS = {
     "ansible-playbook": frozenset(
         "--check -C --syntax-check --list-tasks --list-hosts --list-tags".split()
     ),
+    "semantic-release": frozenset(("--dry-run", "-d")),
+    "release-it": frozenset(("--dry-run", "-d")),
 }
+# Sub-commands that only show something, below one that changes something.
+_SHOWS = frozenset((("kubectl", "apply", "view-last-applied"),))
 _DRY = re.compile(r"--dry-run(?:=(?:client|server))?")
 # Options without a value, after which `--dry-run` is an option and not their value.
 _FLAGS = frozenset(
@@ -117,6 +124,8 @@ def asks_for_help(program: str, words: Words) -> bool:
         program = "nx"
         words = words[1:]
     if words[1] == "help" and program in _HAS_HELP:
+        return True
+    if (program, *words[1:3]) in _SHOWS:
         return True
     if words[1:] == ("--version",) and program in _HAS_LONG_VERSION:
         return True

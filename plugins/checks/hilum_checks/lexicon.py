@@ -202,7 +202,8 @@ NOUNS = {
     "wildcard imports": "wildcard import|wildcard imports|star imports",
     "default exports": "default export|default exports",
     "inline styles": "inline style|inline styles",
-    "history": "history|git history|commit history|public history|published history|shared history",
+    "history": "history|git history|commit history",
+    "public history": "public history|published history|shared history|pushed history",
     "subject": "subject|subjects|subject line|subject lines|first line|summary line|commit subject line"
     "|commit subject lines|commit subject|commit subjects|commit title|commit titles|message subject",
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",

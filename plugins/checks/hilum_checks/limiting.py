@@ -124,7 +124,11 @@ def names_product(title: str) -> bool:
 
 
 # What applies at all times of the development.
-_GENERAL = re.compile(r"(?:the |our )?(?:local )?development (?:conventions?|rules?|guidelines?)")
+_GENERAL = re.compile(
+    r"(?:the |our )?(?:local )?development (?:conventions?|rules?|guidelines?)"
+    r"|before (?:you|we) (?:start|begin)(?: (?:coding|working|work))?|before starting(?: work)?"
+    r"|stable (?:toolchain|rust|channel|compiler) only"
+)
 _ASIDE = re.compile(
     r"\b(?:but|if|when\w*|until|during|while|by default|mostly|usually|generally|only|without)\b"
     r"(?! exceptions?)"

@@ -53,8 +53,12 @@ def _names_of(tokens: Sequence[Token]) -> list[str]:
 
 # --- branches -------------------------------------------------------------------------------------
 
-_PLACEHOLDER = re.compile(r"<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*")
+_PLACEHOLDER = re.compile(r"<[^<>]*>|\{[^{}]*\}|\[(?!0-9\])[^\[\]]*\]|\.\.\.|…|\*")
 _TICKET = re.compile(r"([A-Z]{2,})-(?:\d+|X+|N+|x+|\*)")
+# The number of an issue of one project: `PAY-<n>`.
+_NUMBER = re.compile(r"\b([A-Z]{2,})-(?:<(?:n|nr|num|number|id|issue)>|\{(?:n|nr|num|number|id)\})")
+# What stands for words, and the keys of projects.
+_PARTS = re.compile(r"(?=.*\*)(?:[A-Z]{2,}|(?:\[0-9\])?\*)(?:[-_.](?:[A-Z]{2,}|(?:\[0-9\])?\*))*")
 _FOLDER = re.compile(r"[\w*.-]+", re.ASCII)
 # Words that stand for a kind of branch: `type/description`.
 _KINDS = frozenset("type category kind prefix username user name author agent scope".split())
@@ -65,18 +69,21 @@ _SHARED = ("main", "master", "develop", "dev", "trunk")
 
 def _branch_glob(name: str) -> str:
     """Return the pattern of the branches that a name stands for; empty if it is no example."""
-    text = _TICKET.sub(r"\1-*", _PLACEHOLDER.sub("*", name.strip()))
+    text = _NUMBER.sub(r"\1-[0-9]*", name.strip())
+    text = _TICKET.sub(r"\1-*", _PLACEHOLDER.sub("*", text))
     text = re.sub(r"\*+", "*", text)
     head, slash, rest = text.partition("/")
     if slash:
         is_kind = head in _KINDS or "*" in head
-        # `<type>/<ticket>-<slug>` wants a hyphen, too.
-        tail = rest if re.fullmatch(r"\*(?:[-_.]\*)+", rest) else "*"
+        # `<type>/<ticket>-<slug>` wants a hyphen, too, and `feature/PAY-<n>-<name>` the key.
+        tail = "*"
+        if _PLACEHOLDER.search(name) and _PARTS.fullmatch(rest):
+            tail = rest
         glob = f"{'*' if is_kind else head}/{tail}"
         return glob if rest and _FOLDER.fullmatch(head) else ""
     if text in _SHARED:
         return text
-    prefix = text.partition("*")[0]
+    prefix = re.split(r"\[0-9\]|\*", text, maxsplit=1)[0]
     is_pattern = "*" in text and re.fullmatch(r"[\w.]+[-_]", prefix) is not None
     return f"{prefix}*" if is_pattern else ""
 

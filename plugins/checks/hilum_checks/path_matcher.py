@@ -188,6 +188,9 @@ class _Match:
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
         paths, is_complete = self.view.expand(written, cwd)
+        if self.access.kind == "delete" or self.access.existing:
+            # Of the files that a pattern stands for, only those that exist are deleted or changed.
+            paths = [path for path in paths if path == paths[0] or os.path.lexists(path)]
         if self.access.left_out and self.access.generated:
             paths = self._without_left_out(paths)
         best: Fit = "" if is_complete else self._match_unseen()

@@ -208,7 +208,7 @@ def _find_path_in_text(
     # Code may resolve a relative path against the working directory or the workspace.
     access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
     # Code may use the arguments of its command as paths.
-    words = [word.rpartition("=")[2] for word in command.words[1:] if with_words]
+    words = [word.rpartition("=")[2] for word in _list_arguments(command) if with_words]
     formatted = code_operations.list_formatted(text, command.effects.program)
     for path in (*code_texts.find_paths(text), *formatted, *words):
         named = attrs.evolve(access, path=path)
@@ -221,6 +221,19 @@ def _find_path_in_text(
             if is_path and facts.matcher.match(constraint, each) == "yes":
                 return path
     return ""
+
+
+_CODE_OPTION = re.compile(r"-\w*[ceEp]|--eval|--print")
+
+
+def _list_arguments(command: CommandFacts) -> list[str]:
+    """Return the arguments of a command without the code that it runs, which is no path as a whole."""
+    code = command.effects.code
+    return [
+        word
+        for before, word in pairwise(command.words)
+        if not (word in code and _CODE_OPTION.fullmatch(before))
+    ]
 
 
 def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
@@ -260,13 +273,29 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             is_new = is_written or facts.runs_new_script(command)
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
-            if is_hidden and _access_of_code(constraint, text, command, with_known=False):
+            if is_hidden and _may_change_hidden(constraint, facts, command, text):
                 protected = _name_protected(constraint)
                 return (
                     f"the path that `{command.source[:80]}` uses is known only at run time, and may be"
                     f" {protected}; write each path literally in the code"
                 )
     return ""
+
+
+def _may_change_hidden(
+    constraint: Paths, facts: CallFacts, command: CommandFacts, text: str
+) -> bool:
+    """Return whether code may change a file whose path it does not state, or too many to look at."""
+    if _access_of_code(constraint, text, command, with_known=False):
+        return True
+    access = _access_of_code(constraint, text, command)
+    if access is None:
+        return False
+    access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
+    patterns = [path for path in code_texts.find_paths(text) if "*" in path and "/" in path]
+    return any(
+        facts.matcher.match(constraint, attrs.evolve(access, path=path)) for path in patterns
+    )
 
 
 # Programs whose first words name what they do, and not files.
@@ -367,6 +396,11 @@ def _access_of_code(
         return FileAccess("delete", "", moved=True)
     if {"create", "change"} & actions and code_texts.may_write(changing):
         return FileAccess("write", "", existing="change" in actions)
+    is_python = (
+        command is not None and code_operations.find_language(command.effects.program) == "py"
+    )
+    if is_python and code_reads.reads_nothing(text):
+        return None
     if "read" in actions and code_texts.may_read(text):
         return FileAccess("read", "")
     return None

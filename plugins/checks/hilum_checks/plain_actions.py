@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from hilum_checks import quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import Clause
 from hilum_checks.code_names import DEFAULT_EXPORT, SCRIPTS, code_expression
-from hilum_checks.file_rules import ACTIONS_OF_VERBS, read_outside
+from hilum_checks.file_rules import ACTIONS_OF_VERBS, patterns_of, read_outside
 from hilum_checks.git_rules import NEW_BRANCHES
 from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import WRITES, Commands, Constraint, Content, Effect, Hosts, Paths, Tools
@@ -92,6 +93,7 @@ PLAIN_ACTIONS = (
     Plain("close", "pull request", "remote", Commands(v.CLOSE_PULL_REQUEST)),
     Plain("delete", "branch", "remote|git", Commands(v.DELETE_BRANCH)),
     Plain("write", "history", "git", Commands(v.REWRITE_HISTORY)),
+    Plain("write", "public history", "git", Commands(v.REWRITE_PUBLIC_HISTORY)),
     Plain("clone", "", "workspace", Commands(v.CLONE)),
     Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
     Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
@@ -129,6 +131,12 @@ PLAIN_ACTIONS = (
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
     Plain("push-tag", "", f"{_CODE}|artifacts", Commands(v.PUSH_TAGS)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
+    Plain(
+        "merge",
+        "branch",
+        "it|changes|git|other",
+        Commands((*v.MERGE, *v.MERGE_BRANCH), unless=v.NO_MERGE),
+    ),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS, skips_hooks=True)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
@@ -159,8 +167,34 @@ def adds_packages(verb: str, clause: Clause, constraint: Constraint) -> bool:
     return is_install and verb in ("add", "introduce", "") and "packages" in clause.nouns
 
 
+def read_plain_in_folders(
+    verb: str, clause: Clause, effect: Effect, scope: Scope
+) -> Content | None:
+    """Read "no default exports in ⟦0⟧": text that must not be added to files in some folders."""
+    if clause.places != {"in"} or not all(name.endswith("/") for name in clause.names):
+        return None
+    plain = read_plain(verb, attrs.evolve(clause, names=[], places=set()), effect, scope)
+    is_placed = isinstance(plain, Content) and all(each[:2] == "*." for each in plain.patterns)
+    if not isinstance(plain, Content) or not is_placed:
+        return None
+    if not all(map(quoted_names.is_path, clause.names)):
+        return None
+    folders = patterns_of(clause.names, scope)
+    placed = (f"{folder}/**/{each}" for folder in folders for each in plain.patterns)
+    patterns = tuple(each if each.startswith("/") else f"**/{each}" for each in placed)
+    return attrs.evolve(plain, patterns=patterns)
+
+
 # Folders in which frameworks keep the migrations of a database.
-_MIGRATIONS = ("**/migrations/**", "**/migrate/**", "**/alembic/versions/**", "**/db/changelog/**")
+_MIGRATIONS = (
+    "**/migrations/**",
+    "**/migrate/**",
+    "**/alembic/versions/**",
+    "**/db/changelog/**",
+    "**/db/migration/**",
+    # The names that Flyway wants, in any folder.
+    "V[0-9]*__*.sql",
+)
 
 
 def read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:

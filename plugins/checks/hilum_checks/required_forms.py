@@ -81,6 +81,12 @@ _TURBO_VALUED = frozenset(
 )
 
 
+# What runs a command in a service of the project's own compose file, and returns its exit code.
+_IN_SERVICE = re.compile(
+    r"\s*docker(?:-compose| compose) (?:exec|run)(?: (?:-T|-i|-t|-it|--rm|--no-deps|--no-TTY))* [\w.-]+(?=\s)"
+)
+
+
 def is_plain_front(text: str, *, any_variables: bool) -> bool:
     """Return whether what precedes a command changes and hides nothing: `CI=1 npx`, `timeout 9`.
 
@@ -90,6 +96,7 @@ def is_plain_front(text: str, *, any_variables: bool) -> bool:
     """
     if "$(" in text or "`" in text:
         return False
+    text = _IN_SERVICE.sub("", text)
     try:
         words = shlex.split(text)
     except ValueError:

@@ -118,12 +118,32 @@ def _read_first_demand(tokens: Chunk, scope: Scope) -> CheckParts:
         following = tokens[at + 1]
         is_other = following.role in (UNREADABLE, "noun") and following.word not in _LANGUAGES
         are_messages = all(isinstance(each, Messages) for _, each in found)
+        second = _read_second_demand(tokens, at, scope) if found else ()
+        if second:
+            return (*found, *second)
         if not is_next and not (is_other and are_messages):
             continue
         if found:
             scope.omitted.append(write_tokens(tokens[at + 1 :]))
             return found
     return ()
+
+
+def _read_second_demand(tokens: Chunk, at: int, scope: Scope) -> CheckParts:
+    """Read "pull requests must target ⟦0⟧, and be opened as drafts" from its second demand.
+
+    Args:
+        tokens: The words of the sentence.
+        at: The position of the word that joins the two.
+        scope: The rule.
+    """
+    start = at + 1
+    while start < len(tokens) and tokens[start].role in ("join", "MUST"):
+        start += 1
+    verb = next((at for at, token in enumerate(tokens) if token.role != "noun"), 0)
+    if not verb or tokens[verb].role != "MUST":
+        return ()
+    return read_form((*tokens[: verb + 1], *tokens[start:]), scope)
 
 
 def _is_own_clause(tokens: Chunk) -> bool:

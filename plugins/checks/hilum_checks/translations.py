@@ -13,7 +13,10 @@ from functools import cache
 _VERBS = (
     r"(?:editar|modificar|tocar|cambiar|alterar|borrar|eliminar|excluir|apagar|deletar|(?:re)?crear"
     r"|criar|reintroducir|usar|utilizar|ejecutar|correr|executar|rodar|instalar|commitear|commitar"
-    r"|pushear|hacer|fazer)"
+    r"|pushear|hacer|fazer|leer|ler"
+    # Forms with which an order is given: "no edites", "não leia".
+    r"|edit[ea]s?|modifi(?:ques?|que[mn])|toques?|cambies?|borres?|elimines?|ejecutes?|crees?|instales?"
+    r"|leas?|lea[mn]|leia[ms]?)"
 )
 # Words with which a sentence may limit itself, unless a phrase below contains them.
 _LIMITS = (
@@ -136,12 +139,20 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\b(?:hacer|fazer) push (?:a|para|em|na|no)\b", "push to"),
     (r"\b(?:pushear|(?:hacer|fazer) push)\b", "push"),
     (r"\b(?:editar|modificar|tocar|cambiar|alterar)\b", "edit"),
-    (r"\b(?:borrar|eliminar|excluir|apagar|deletar)\b", "delete"),
-    (r"\b(?:re)?(?:crear|criar)\b", "create"),
+    (r"\b(?:edit[ea]s?|modifi(?:ques?|que[mn])|toques?|cambies?)\b", "edit"),
+    (r"\b(?:borrar|eliminar|excluir|apagar|deletar|borres?|elimines?)\b", "delete"),
+    (r"\b(?:re)?(?:crear|criar|crees?)\b", "create"),
+    (r"\b(?:leer|ler|leas?|lea[mn]|leia[ms]?)\b", "read"),
+    (
+        r"\b(?:fuera del|fora do|en dehors du) (?:proyecto|projeto|projet|repositorio|repositório|dépôt)\b",
+        "outside the project",
+    ),
     (r"\breintroducir\b", "reintroduce"),
     (r"\b(?:usar|utilizar)\b", "use"),
-    (r"\b(?:ejecutar|correr|executar|rodar)\b", "run"),
-    (r"\binstalar\b", "install"),
+    (r"\b(?:ejecutar|correr|executar|rodar|ejecutes?)\b", "run"),
+    (r"\b(?:instalar|instales?)\b", "install"),
+    (r"\b(?:el|los|o|os) (?=(?:archivo|fichero|arquivo)s?\b)", ""),
+    (r"\b(?:archivo|fichero|arquivo)\b", "file"),
     (r"\b(?:archivos|ficheros|arquivos)\b", "files"),
     (r"\b(?:existentes|existants|existantes)\b", "existing"),
     (r"\bsin (?=⟦\d+⟧)", "no "),
@@ -155,18 +166,22 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bsiempre\b|\bsempre\b", "always"),
     # French
     (r"\bne (?:jamais|pas)\b", "never"),
+    (r"\b(?:ne |n')(\w+) (?:jamais|pas)\b", r"never \1"),
+    (r"\b(?:lire|lis|lisez)\b", "read"),
+    (r"\b(?:le|les) (?=fichiers?\b)", ""),
+    (r"\bfichier\b", "file"),
     (
         r"\bsans (?:(?:mon|ton|votre|l'|une|demander|autre) ?)*"
         r"(?:accord|autorisation|approbation|validation|confirmation)\b",
         "without approval",
     ),
-    (r"\b(?:modifier|éditer|toucher)\b", "edit"),
-    (r"\bsupprimer\b", "delete"),
-    (r"\bcréer\b", "create"),
-    (r"\butiliser\b", "use"),
-    (r"\b(?:exécuter|lancer)\b", "run"),
-    (r"\b(?:commiter|committer)\b", "commit"),
-    (r"\bpousser\b", "push"),
+    (r"\b(?:modifier|éditer|toucher|modifi(?:e|ez)|édit(?:e|ez)|touch(?:e|ez))\b", "edit"),
+    (r"\b(?:supprimer|supprim(?:e|ez))\b", "delete"),
+    (r"\b(?:créer|cré(?:e|ez))\b", "create"),
+    (r"\b(?:utiliser|utilis(?:e|ez))\b", "use"),
+    (r"\b(?:exécuter|lancer|exécut(?:e|ez)|lanc(?:e|ez))\b", "run"),
+    (r"\b(?:commiter|committer|commit(?:e|ez))\b", "commit"),
+    (r"\b(?:pousser|pouss(?:e|ez))\b", "push"),
     (r"\bfichiers\b", "files"),
     (r"\bdans\b", "in"),
     (r"\bdirectement\b", "directly"),

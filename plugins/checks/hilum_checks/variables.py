@@ -27,7 +27,7 @@ _LEADING_ASSIGNMENT = re.compile(r"""[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'()]*)
 # What sets variables for the rest of a text, or for a program.
 _SETS = re.compile(
     r"(?:^|[\s;&|({])(?:export|declare|typeset|readonly|env)\s"
-    r"|(?:^|[;&|({\n])\s*(?:read|source|\.|set|eval)\s"
+    r"|(?:^|[;&|({\n])\s*(?:read|source|\.|set(?!\s+-)|eval)\s"
     r"|(?:^|[\s;&|({])([A-Za-z_]\w*=[^\s;&|]*)"
 )
 

@@ -100,7 +100,7 @@ def judge(
             if constraint.before is None or is_met:
                 continue
             forbidden = constraint.before
-        fit, action = _match(forbidden, facts, effect)
+        fit, action = _match(forbidden, facts, effect, rule.sentence)
         if fit != "yes" and isinstance(forbidden, Commands):
             fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
@@ -209,7 +209,11 @@ def quote_rule(rule: EnforcedRule) -> str:
     return f"The rule “{text}” ({place})"
 
 
-def _match(constraint: Constraint, facts: CallFacts, effect: Effect) -> tuple[Fit, str]:
+def _match(
+    constraint: Constraint, facts: CallFacts, effect: Effect, sentence: str
+) -> tuple[Fit, str]:
+    if isinstance(constraint, Commands):
+        return match_commands(constraint, facts, sentence)
     if isinstance(constraint, Paths):
         return match_paths(constraint, facts, is_denied=effect == "deny")
     match = _MATCHERS.get(type(constraint))
@@ -217,7 +221,6 @@ def _match(constraint: Constraint, facts: CallFacts, effect: Effect) -> tuple[Fi
 
 
 _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
-    Commands: match_commands,
     Tools: match_tools,
     Hosts: match_hosts,
     Content: match_content,

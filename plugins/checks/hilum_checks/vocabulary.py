@@ -23,7 +23,7 @@ EXTENSIONS = """
 FILES = frozenset(
     """
     Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile
-    README node_modules __pycache__
+    README node_modules __pycache__ mvnw gradlew
     """.split()
 )
 DOTTED = re.compile(
@@ -275,7 +275,12 @@ ISSUE = phrases("gh issue create|glab issue create|gh issue new|glab issue new")
 CLOSE_ISSUE = phrases("gh issue close|glab issue close")
 CLOSE_PULL_REQUEST = phrases("gh pr close|glab mr close")
 DELETE_BRANCH = phrases("git branch -d|git branch -D|git push --delete|git push -d|git push :*")
-REWRITE_HISTORY = (*FORCE_PUSH, *phrases("git filter-branch|git filter-repo"))
+REWRITE_PUBLIC_HISTORY = (*FORCE_PUSH, *phrases("git filter-branch|git filter-repo"))
+REWRITE_HISTORY = (
+    *REWRITE_PUBLIC_HISTORY,
+    *AMEND,
+    *phrases("git rebase -i|git rebase --interactive|git rebase --root|git rebase --onto"),
+)
 COMMENT = phrases(
     "gh issue comment|gh pr comment|gh pr review|glab issue note|glab mr note|glab issue comment"
     "|glab mr comment"
@@ -305,6 +310,7 @@ STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge|glab mr accept")
 MERGE_BRANCH = phrases("git merge")
+NO_MERGE = phrases("git merge --abort|git merge --quit")
 TAG = phrases(
     "git tag -a|git tag -s|git tag -m|git tag -u|git tag -f|git tag -F|git tag v*|git tag [0-9]*"
     "|git tag release*"
@@ -320,12 +326,17 @@ INSTALL = phrases(
     "|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk add"
     "|pacman -S|snap install|npx --yes|dotnet add"
     "|mix igniter.install|nx add|pnpm nx add|npx nx add|ng add|expo install|npx expo install"
-    "|flutter pub add|dart pub add|swift package add-dependency"
+    "|flutter pub add|dart pub add|swift package add-dependency|go mod edit -require"
+    "|npm pkg set dependencies.*|npm pkg set devDependencies.*|npm pkg set peerDependencies.*"
+    "|pnpm pkg set dependencies.*|pnpm pkg set devDependencies.*|pnpm pkg set peerDependencies.*"
 )
 PUBLISH = phrases(
     "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload"
     "|python -m twine upload|uv publish|poetry publish|pdm publish|flit publish|hatch publish"
-    "|cargo publish|gem push|gh release create|gh release new"
+    "|cargo publish|gem push|gh release create|gh release new|changeset publish|lerna publish"
+    "|semantic-release|release-it|npm stage publish|mvn deploy|mvn release:perform|gradle publish"
+    "|dotnet nuget push|nuget push|mix hex.publish|dart pub publish|flutter pub publish|deno publish"
+    "|jsr publish|vsce publish|ovsx publish|maturin publish|maturin upload|rye publish|pod trunk push"
 )
 DESTRUCTIVE = phrases(
     "rm|rmdir|unlink|shred|truncate|dd|mkfs|wipefs|git reset --hard|git clean|git push --force"

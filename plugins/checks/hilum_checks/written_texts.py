@@ -14,13 +14,14 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_steps import is_inside
 from hilum_checks.code_literals import replace_code, show_literals
 from hilum_checks.code_operations import remove_harmless
-from hilum_checks.code_remarks import blank_remarks
+from hilum_checks.code_remarks import blank_remarks, blank_rust_tests
 from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches, find_match
 from hilum_checks.hidden_texts import decodes_text, inserts_values
+from hilum_checks.label_scopes import TESTS
 from hilum_checks.model import WRITES, Content, Messages, Paths
 from hilum_checks.next_steps import limits_lines, measures_lines
 from hilum_checks.path_matcher import Fit
@@ -192,11 +193,19 @@ def _find_copied(constraint: Content, facts: CallFacts, paths: Paths, access: Fi
     return doubt
 
 
+def _blank_ignored(constraint: Content, text: str, path: str) -> str:
+    """Return a text with spaces for what a constraint does not mean: remarks and Rust's unit tests."""
+    blanked = blank_remarks(text, path, constraint.ignored)
+    if path.endswith(".rs") and set(TESTS) <= set(constraint.unless):
+        return blank_rust_tests(blanked)
+    return blanked
+
+
 def _counter(constraint: Content, path: str) -> Callable[[str], int | None]:
     """Return a function that counts the forbidden texts in a text of a file."""
 
     def count(text: str) -> int | None:
-        return count_matches(constraint.expression, blank_remarks(text, path, constraint.ignored))
+        return count_matches(constraint.expression, _blank_ignored(constraint, text, path))
 
     return count
 
@@ -224,7 +233,7 @@ def _show_added(constraint: Content, facts: CallFacts, access: FileAccess) -> st
     else:
         changes = [*_replacements(facts, access, whole=bool(constraint.ignored))]
     for old, new in changes:
-        code = blank_remarks(new, access.path, constraint.ignored)
+        code = _blank_ignored(constraint, new, access.path)
         found = find_match(constraint.expression, code, old)
         # A key must not be repeated in a message.
         if found and not _KEY.search(found):
@@ -246,7 +255,7 @@ def _prints_text(constraint: Content, facts: CallFacts, access: FileAccess) -> b
     if printing:
         # One text must not begin a comment in which the next one is.
         path = access.path
-        texts = [blank_remarks(text, path, constraint.ignored) for text in list_texts(printing)]
+        texts = [_blank_ignored(constraint, text, path) for text in list_texts(printing)]
     else:
         texts = _list_written(facts)
     return count_matches(constraint.expression, "\n".join(texts)) != 0

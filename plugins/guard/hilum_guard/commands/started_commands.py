@@ -35,7 +35,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _EDITORS = frozenset("vim vi view nvim ex ed red".split())
 # Calls with which these languages start a program.
 _STARTS = re.compile(
-    r"\bsystem\b|popen|subprocess|spawn|child_process|\bexec|check_output|getoutput|getline"
+    r"\bsystem\b|popen|subprocess|spawn|child_process|\bexec(?!ut)|check_output|getoutput|getline"
     r"|\bqx\b|`|%x|\|\s*\"|\"\s*\||\bpty\b|proc_open|passthru|IO\.",
     re.IGNORECASE,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import struct
@@ -15,6 +16,8 @@ from hilum_guard.repositories.git_index import read_index
 from hilum_guard.repositories.git_object_store import GitObjectStore
 from hilum_guard.small_files import read_small_file
 
+MAX_COMMITS = 2_000
+"""Maximum number of commits to read in search of the last one that two branches have in common."""
 MAX_TREES = 3_000
 """Maximum number of folders of a commit to read."""
 MAX_REFERENCES = 8_000_000
@@ -52,8 +55,9 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
     Args:
         git_folder: The Git folder of the working tree.
         common: The Git folder with the branches and objects.
-        old: A commit, as in ``HEAD``, ``HEAD~2^2`` and ``main``.
-        new: Another commit; empty for the index.
+        old: A commit, as in ``HEAD``, ``HEAD~2^2``, ``main`` and ``origin/main``; ``main...HEAD`` for
+            the last one that both have; ``-3`` for what each of three commits has changed.
+        new: Another commit; empty for the index. After ``-3``, the last of the commits.
 
     Returns:
         The files, relative to the top of the working tree; ``None`` if they cannot be listed.
@@ -63,10 +67,16 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
             return None
         store = GitObjectStore(os.path.join(common, "objects"))
         head = _read_head(git_folder, common)
-        begin, end = (
-            _find_commit(store, _find_start(git_folder, common, head, each), each) if each else b""
-            for each in (old, new)
-        )
+
+        def find(revision: str) -> bytes:
+            start = _find_start(git_folder, common, head, revision)
+            return _find_commit(store, start, revision)
+
+        if re.fullmatch(r"-\d{1,3}", old):
+            return sorted(map(os.fsdecode, _list_by_commits(store, find(new), int(old[1:]))))
+        end = find(new) if new else b""
+        one, dots, other_name = old.partition("...")
+        begin = _find_merge_base(store, find(one), find(other_name)) if dots else find(old)
         tree = _read_commit(store, begin).tree
         if new:
             other = _read_commit(store, end).tree
@@ -79,10 +89,11 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
 
 
 class _Commit(NamedTuple):
-    """The hashes of a commit's tree and parents."""
+    """The hashes of a commit's tree and parents, and when it was committed."""
 
     tree: bytes
     parents: list[bytes]
+    time: int
 
 
 def _read_commit(store: GitObjectStore, name: bytes) -> _Commit:
@@ -96,9 +107,73 @@ def _read_commit(store: GitObjectStore, name: bytes) -> _Commit:
     if found is None:
         raise ValueError("a commit cannot be read")
     parents = re.findall(rb"[0-9a-f]{40}", found[2])
+    committed = re.search(rb"^committer .*> (\d+)", header, re.MULTILINE)
     return _Commit(
-        bytes.fromhex(found[1].decode()), [bytes.fromhex(each.decode()) for each in parents]
+        bytes.fromhex(found[1].decode()),
+        [bytes.fromhex(each.decode()) for each in parents],
+        int(committed[1]) if committed else 0,
     )
+
+
+def _list_by_commits(store: GitObjectStore, start: bytes, count: int) -> set[bytes]:
+    """Return the files that the last commits have changed, without merges, as `git log` shows them.
+
+    Args:
+        store: The objects.
+        start: The last commit.
+        count: The number of commits.
+    """
+    changed: set[bytes] = set()
+    waiting = [(-_read_commit(store, start).time, start)]
+    seen = {start}
+    while waiting and count > 0:
+        commit = _read_commit(store, heapq.heappop(waiting)[1])
+        count -= 1
+        if len(commit.parents) < 2:
+            before = _read_commit(store, commit.parents[0]).tree if commit.parents else b""
+            changed |= _compare_trees(store, before, commit.tree)
+        for parent in commit.parents:
+            if parent not in seen:
+                seen.add(parent)
+                heapq.heappush(waiting, (-_read_commit(store, parent).time, parent))
+    return changed
+
+
+_IS_FOUND = 4
+_IS_PASSED = 8
+
+
+def _find_merge_base(store: GitObjectStore, one: bytes, other: bytes) -> bytes:
+    """Return the last commit that two commits have in common.
+
+    Both histories are followed from their ends, the latest commit first, as Git does it.
+
+    Raises:
+        ValueError: There is none, or there are several, or it is too far away.
+    """
+    if one == other:
+        return one
+    marks = {one: 1, other: 2}
+    waiting = [(-_read_commit(store, each).time, each) for each in (one, other)]
+    heapq.heapify(waiting)
+    count = 0
+    while any(not marks[commit] & _IS_PASSED for _, commit in waiting):
+        count += 1
+        if count > MAX_COMMITS:
+            raise ValueError("the last common commit is too far away")
+        name = heapq.heappop(waiting)[1]
+        passed_on = marks[name] & (1 | 2 | _IS_PASSED)
+        if passed_on == 1 | 2:
+            marks[name] |= _IS_FOUND
+            passed_on |= _IS_PASSED
+        for parent in _read_commit(store, name).parents:
+            if marks.get(parent, 0) & passed_on != passed_on:
+                marks[parent] = marks.get(parent, 0) | passed_on
+                heapq.heappush(waiting, (-_read_commit(store, parent).time, parent))
+    found = [commit for commit, mark in marks.items() if mark & _IS_FOUND and not mark & _IS_PASSED]
+    if len(found) != 1:
+        raise ValueError("there is not one last common commit")
+    return found[0]
 
 
 _REVISION = re.compile(r"(HEAD|@|[A-Za-z][\w./-]*)(?:[~^]\d{0,3})*")
@@ -119,6 +194,9 @@ def _find_start(git_folder: str, common: str, head: str, revision: str) -> str:
     if is_unclear or _read_reference(common, f"refs/tags/{name}"):
         raise ValueError("the commit is given in another way")
     branch = _read_reference(common, f"refs/heads/{name}")
+    # A branch of a remote: `origin/main`.
+    if not branch and "/" in name and not _read_reference(common, f"refs/{name}"):
+        branch = _read_reference(common, f"refs/remotes/{name}")
     if re.fullmatch(r"[0-9a-f]{40}", branch) is None:
         raise ValueError("there is no such branch")
     return branch
