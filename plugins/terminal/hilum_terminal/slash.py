@@ -39,6 +39,8 @@ Run = Callable[[Chat, str], Awaitable[None]]
 Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
 # Commands that run a conversation themselves, which needs the terminal.
 NOT_IN_CHAT = frozenset({"acp", "chat", "run", "demo", "replay", "serve"})
+MAX_SIMILAR = 4
+"""Maximum number of commands to suggest for a name that is missing its folder."""
 # Seconds after which the values of an argument are requested again.
 FRESH = 60.0
 # The same after a failure, which may be over soon. Not every key must repeat a slow request.
@@ -192,7 +194,9 @@ def _unknown_command_error(session: Session, text: str) -> UsageError:
     names = [
         known for command in list_commands(session) for known in (command.name, *command.aliases)
     ]
-    near = similar_names(name, sorted(names))
+    # A file in a folder may need its folder in the name: `/backend:test` for `/test`.
+    near = sorted(known for known in names if known.endswith(f":{name}"))[:MAX_SIMILAR]
+    near = near or similar_names(name, sorted(names))
     hint = "To send text that begins with a slash, type a space before it."
     if near:
         listed = " or ".join(f"/{each}" for each in near)

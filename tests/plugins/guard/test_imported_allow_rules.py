@@ -1,6 +1,7 @@
 """What `hilum import` may take over together with other entries, and what it never takes over."""
 
 import json
+import subprocess
 
 import hilum_files
 import hilum_guard
@@ -9,6 +10,8 @@ import pytest
 from hilum import config_folder
 from hilum.events import ApprovalAsked
 from hilum.foreign_files import find_foreign_files
+from hilum_guard.commands import judge_command
+from hilum_guard.dangers.unshown import find_unshown_effect
 from hilum_guard.foreign.allow_dangers import explain_refusal, find_danger
 from hilum_guard.rules import rule_files
 
@@ -192,6 +195,60 @@ async def test_a_rule_for_a_script_does_not_cover_what_the_script_does_later(ben
     question = await asked(kit, "run_terminal_cmd", command="make c")
     assert "deletes files (rm -rf src)" in question.reason
     assert (kit.workspace / "src/a.ts").exists()
+
+
+def script_effect(folder, recipe):
+    """Return what a rule for a target would not show."""
+    (folder / "Makefile").write_text("x:\n" + "".join(f"\t{line}\n" for line in recipe))
+    read = judge_command("make x", workspace=folder)
+    return find_unshown_effect(read, read.implied, str(folder))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        ["rm -rf build dist *.egg-info", "rm -f *.pyc .coverage"],
+        ["rm -f $@", "gcc -o $@ x.c"],
+        ["find . -name __pycache__ -exec rm -rf {} +", "find . -name '*.pyc' -delete"],
+        ["cargo build --release", "cp dist release", "echo deploy", "git stash push"],
+        ["pip install -e .", "docker compose up -d", "curl http://x"],
+    ],
+)
+def test_what_builds_do_all_the_time_is_shown_by_the_rule(tmp_path, recipe):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "a.pyc").write_text("")
+    assert script_effect(tmp_path, recipe) == ""
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        ["rm -rf src"],
+        ["rm notes.txt"],
+        ["find . -not -name '*.pyc' -delete"],
+        ["find . -name '*.py' -delete"],
+        ["find . -name '*.pyc' -o -name '*.py' -delete"],
+        ["npm run deploy-now && kubectl apply -f x"],
+        ["scp dist host:x"],
+        ["curl -X POST http://x"],
+        ["git push"],
+        ["sudo make install"],
+    ],
+)
+def test_what_a_rule_for_a_script_does_not_show(tmp_path, recipe):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    assert script_effect(tmp_path, recipe)
+
+
+def test_a_folder_of_builds_with_files_of_the_repository_is_not_only_built(tmp_path):
+    """Some projects track what they build."""
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist/a.js").write_text("")
+    assert script_effect(tmp_path, ["rm -rf dist"]) == ""
+    for words in (["init", "-q"], ["add", "dist"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    assert script_effect(tmp_path, ["rm -rf dist"]) == "deletes files (rm -rf dist)"
 
 
 async def test_a_rule_for_the_exact_text_or_for_what_the_script_runs_covers_it(bench):

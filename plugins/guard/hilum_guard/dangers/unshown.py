@@ -58,6 +58,10 @@ _BUILT = frozenset(
     .cache .turbo .parcel-cache .pytest_cache .mypy_cache .ruff_cache .tox .nox .nyc_output
     .coverage __pycache__ tmp temp storybook-static tsconfig.tsbuildinfo""".split()
 )
+_BUILT_FILES = "*.pyc *.pyo *.py[co] *.o *.a *.so *.class *.egg-info *.log *.tmp *.tsbuildinfo .DS_Store".split()
+# A recipe often deletes its own target (`rm -f $@`) before it makes it.
+_UNKNOWN_FILES = "deletes files that are only known at run time"
+_FOUND = "deletes all files that a search finds"
 _PUBLISHES = re.compile(
     r"(?:.*[-:])?(?:publish|deploy|release|upload|push|apply|destroy|migrate|rollback)(?:[-:].*)?"
 )
@@ -178,8 +182,23 @@ def _list_marks(
     for mark in command_dangers.find_marks(script, [root]):
         # Deletions are judged by what is deleted.
         is_deletion = mark.rank is Rank.OTHER and mark.text.startswith("deletes ")
-        if not is_deletion and (is_strict or mark.rank not in _UNKNOWN):
+        is_built = mark.text.startswith(_FOUND) and _finds_built(mark.name)
+        is_unknown = mark.rank in _UNKNOWN or mark.text.startswith(_UNKNOWN_FILES)
+        if not is_deletion and not is_built and (is_strict or not is_unknown):
             yield mark
+
+
+def _finds_built(search: str) -> bool:
+    """Return whether a `find` finds only files and folders that builds make."""
+    words = search.replace("'", "").replace('"', "").split()
+    if not {"!", "-not", "-o", "-or", ",", "("}.isdisjoint(words):
+        return False
+    named = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-name"]
+    return bool(named) and all(_is_built(name) or name in _BUILT_FILES for name in named)
+
+
+def _is_built(name: str) -> bool:
+    return name in _BUILT or any(fnmatchcase(name, each) for each in _BUILT_FILES)
 
 
 def _deletes_sources(command: SimpleCommand, root: str) -> bool:
@@ -192,7 +211,7 @@ def _deletes_sources(command: SimpleCommand, root: str) -> bool:
         path = os.path.join(root, effect.path)
         if not os.path.lexists(path) or is_temporary(path, [root]):
             continue
-        if os.path.basename(path) not in _BUILT or _has_tracked_files(path):
+        if not _is_built(os.path.basename(path)) or _has_tracked_files(path):
             return True
     return False
 
