@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 import trio
 from hilum import HilumError, UsageError, list_program_commands
-from hilum.errors import E_BAD_ARGS, similar_names
+from hilum.errors import similar_names
 
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.completion import Candidate
@@ -203,7 +203,7 @@ def _unknown_command_error(session: Session, text: str) -> UsageError:
         hint = f"Did you mean {listed}? {hint}"
     else:
         hint = f"/help lists the commands. {hint}"
-    return UsageError(f"There is no command /{name}.", code=E_BAD_ARGS, hint=hint)
+    return UsageError(f"There is no command /{name}.", hint=hint)
 
 
 # --- completion -----------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ async def test_a_name_without_its_folder_is_an_error_with_the_whole_names():
     async with open_chat(extra) as chat:
         await chat.type("/test x")
         assert "Did you mean /backend:test or /web:test?" in chat.error
+        # The same code as in `hilum run`.
+        assert chat.error.startswith("E_UNKNOWN: ")
         assert not chat.session.runs
 
 
