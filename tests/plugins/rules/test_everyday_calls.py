@@ -47,6 +47,7 @@ FILES = {
     "reset.sh": "#!/bin/sh\ncargo clean\n",
     "c.sh": '#!/bin/sh\ncargo "$@"\n',
     "push.sh": "#!/bin/sh\ngit push\n",
+    "wipe.sh": "#!/bin/sh\nflyway clean\n",
     "gen/a.csv": "a b\n",
     "gen/b.json": "{}\n",
     "src/a.py": "x = 1\n",
@@ -55,7 +56,8 @@ FILES = {
     "infra/main.tf": "x\n",
     "prisma/migrations/1/migration.sql": "select 1;\n",
     ".env.production": "A=1\n",
-    "Makefile": "check: lint test\nlint:\n\ttrue\ntest:\n\ttrue\nhalf: lint\nsub:\n\tmake test || true\n",
+    "Makefile": "check: lint test\nlint:\n\ttrue\ntest:\n\ttrue\nhalf: lint\nsub:\n\tmake test || true\n"
+    "build:\n\t./mvnw -q verify\n",
     "justfile": "check: lint test\n    echo\nlint:\n    true\ntest:\n    true\n",
 }
 
@@ -84,7 +86,7 @@ YARN = "Use `yarn`, never `npm`."
     ("sentence", "command"),
     [
         (MVN, "./mvnw -q verify"), (MVN, "bash ./mvnw -q verify"), (MVN, "CI=1 ./mvnw verify"),
-        (MVN, "set -e; ./mvnw verify"),
+        (MVN, "set -e; ./mvnw verify"), (MVN, "make build"),
         (SCRIPT, "bash scripts/test.sh"), (SCRIPT, "./scripts/test.sh -k x"), (SCRIPT, "sh scripts/outer.sh"),
         (SCRIPT, "sh scripts/any.sh ls"), (PYTEST, "sh scripts/test.sh"), (YARN, "sh bin/setup"), (YARN, "bin/setup"),
         (CARGO, "sh reset.sh"), (CARGO, "sh c.sh build"),
@@ -104,6 +106,7 @@ def test_the_project_s_scripts_call_its_tools(sentence: str, command: str, root:
         (SCRIPT, "printf 'sh scripts/test.sh\\n' > go.sh && sh go.sh"), (CARGO, "sh c.sh clean"),
         # what is lasting
         ("Never push.", "sh push.sh"), ("Never run `make deploy`.", "sh scripts/deploy.sh"),
+        ("Never run `flyway clean`.", "sh wipe.sh"), (MVN, "make build MVN_CMD=mvn"),
     ],
 )  # fmt: skip
 def test_what_a_call_puts_into_a_script_is_denied(sentence: str, command: str, root: Path) -> None:
