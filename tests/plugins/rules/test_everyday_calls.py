@@ -258,6 +258,8 @@ def branches(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("git diff origin/old..HEAD", ""), ("git diff origin/old", ""), ("git log -p -3", ""),
         ("git log -p -n 2", ""), ("git log -p --max-count=2 HEAD", ""),
         ("git diff main..HEAD", "ask"), ("git diff origin/main..HEAD", "ask"), ("git diff HEAD...main", "ask"),
+        ("git log -p origin/old..HEAD", ""), ("git log -p main..", ""), ("git log -p -2 HEAD~2..HEAD", ""),
+        ("git log -p HEAD..main", "ask"), ("git log -p origin/old..main", "ask"), ("git log -p --all main..HEAD", "ask"),
         ("git log -p -9", "ask"), ("git log -p -2 main", "ask"), ("git log -p", "ask"),
         ("git diff other...HEAD", "ask"), ("git fetch && git diff origin/main...HEAD", "ask"),
     ],
@@ -266,6 +268,14 @@ def test_commits_are_judged_by_the_files_that_they_change(
     command: str, kind: str, branches: Path
 ) -> None:
     assert judge_sentence("Never read `.env.production`.", command, branches) == kind
+
+
+def test_settings_that_show_merges_are_asked_about(branches: Path) -> None:
+    command = "git log -p -2"
+    assert judge_sentence("Never read `.env.production`.", command, branches) == ""
+    subprocess.run(["git", "config", "log.diffMerges", "on"], cwd=branches, check=True)
+    assert judge_sentence("Never read `.env.production`.", command, branches) == "ask"
+    subprocess.run(["git", "config", "--unset", "log.diffMerges"], cwd=branches, check=True)
 
 
 UNIT_TESTS = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() {\n        x.unwrap();\n    }\n}\n"

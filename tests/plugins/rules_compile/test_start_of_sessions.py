@@ -127,16 +127,16 @@ async def test_sentences_that_a_model_has_called_advice_are_not_pointed_out(tmp_
     files = {"AGENTS.md": RULES}
     async with open_bench(hilum_rules, folder=tmp_path, files=files) as kit:
         store = open_store(kit.session.workspace.root, RulesSettings(), "main")
-    first, second = (rule for rule in store.snapshot.bundle.rules if rule.path == "AGENTS.md")
-    keep_proposals(
-        store.paths.top,
-        {
-            hash_rule(first): Verified(
-                Proposal("1", ("deny write sdk/**",)), rejected="It is wrong."
-            ),
-            hash_rule(second): Verified(Proposal("2", advice="Small is a matter of taste.")),
-        },
-    )
+        first, second = (rule for rule in store.snapshot.bundle.rules if rule.path == "AGENTS.md")
+        keep_proposals(
+            store.paths.top,
+            {
+                hash_rule(first): Verified(
+                    Proposal("1", ("deny write sdk/**",)), rejected="It is wrong."
+                ),
+                hash_rule(second): Verified(Proposal("2", advice="Small is a matter of taste.")),
+            },
+        )
     async with open_bench(*PLUGINS, folder=tmp_path) as kit:
         (line,) = said(kit, "undecided")
     assert line.startswith("1 binding sentence in your rules files is not enforced")
