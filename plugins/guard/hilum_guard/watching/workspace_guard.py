@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVarTuple
@@ -83,9 +84,9 @@ class WorkspaceGuard(SandboxObserver):
         # Paths that a file tool writes if the user approves, by agent and call.
         self._expected: dict[tuple[str, str], tuple[str, ...]] = {}
         self._follows = False
-        self._checking = SharedWork[None](box.turns)
-        # Sentences that the model reads with the next result.
-        self._unread: list[str] = []
+        self._checking = SharedWork[list[str]](box.turns)
+        # Sentences that the model reads with the next result. Threads append to it.
+        self._unread: deque[str] = deque()
         self._unread_losses: list[str] = []
         self._reported: set[str] = set()
         self._nursery: trio.Nursery | None = None
@@ -134,6 +135,8 @@ class WorkspaceGuard(SandboxObserver):
 
     def report_undone(self, sentences: list[str]) -> None:
         """Inform the user and the model of what was undone."""
+        # The event loop may take the result of the command before it runs a function of a thread.
+        self._unread.extend(sentences)
         self._run_in_loop(self._tell_undone, sentences)
 
     def report_replaced(self, paths: list[str]) -> None:
@@ -251,7 +254,7 @@ class WorkspaceGuard(SandboxObserver):
         if self._box.watch.dirty:
             try:
                 # Commands that end while a check runs share the next one.
-                await self._checking.run("check", self._check)
+                await self._checking.run("check", self._box.watch.check)
             except Exception as error:
                 # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
@@ -260,8 +263,9 @@ class WorkspaceGuard(SandboxObserver):
         if losses:
             text = Text("\n".join(losses), "guard")
             result = msgspec.structs.replace(result, parts=(*result.parts, text))
-        unread = self._unread
-        self._unread = []
+        unread: list[str] = []
+        while self._unread:
+            unread.append(self._unread.popleft())
         if unread:
             return self._add_undone(agent, result, unread)
         if losses:
@@ -270,13 +274,6 @@ class WorkspaceGuard(SandboxObserver):
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
-
-    def _check(self) -> None:
-        """Check the workspace, and report what was undone. Blocks."""
-        sentences = self._box.watch.check()
-        if sentences:
-            # The event loop reads the report before it learns that the check has ended.
-            self.report_undone(sentences)
 
     def _add_undone(self, agent: Agent, result: ToolResult, sentences: Sequence[str]) -> ToolResult:
         """Return a result with notes on what was undone; a call that may have done it fails."""
@@ -408,10 +405,7 @@ class WorkspaceGuard(SandboxObserver):
         return ", ".join(named[:MAX_NAMED])
 
     def _tell_undone(self, sentences: list[str]) -> None:
-        """Inform the user immediately of what was undone, and the model with the next result."""
-        if not sentences:
-            return
-        self._unread += sentences
+        """Inform the user of what was undone."""
         listed = "".join(f"\n  {line}" for line in sentences)
         if all(line.endswith(UNATTRIBUTED) for line in sentences):
             say = (
