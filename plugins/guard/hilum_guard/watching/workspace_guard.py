@@ -31,6 +31,7 @@ from hilum import (
 from hilum.events import CallDone
 
 from hilum_guard.file_names import is_below, printable
+from hilum_guard.sandbox.process_limit import explain_limit
 from hilum_guard.sandbox.session_sandbox import BACKGROUND, Sandbox
 from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.watching.folder_scan import MAX_FOLDERS
@@ -270,7 +271,7 @@ class WorkspaceGuard(SandboxObserver):
             return self._add_undone(agent, result, unread)
         if losses:
             return result
-        hint = self._explain_refusal(result)
+        hint = self._explain_limit(result) or self._explain_refusal(result)
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
@@ -293,6 +294,12 @@ class WorkspaceGuard(SandboxObserver):
             notes.append(_UNATTRIBUTED_FOR_MODEL.format(listed=listed))
         parts = (*result.parts, *(Text(note, "guard") for note in notes))
         return msgspec.structs.replace(result, parts=parts, code=code)
+
+    def _explain_limit(self, result: ToolResult) -> str:
+        """Return how a call reached the limit on processes; empty for other results."""
+        if not result.code or not self._box.describe_kind():
+            return ""
+        return explain_limit(self._session, self._box.settings.processes, result.text)
 
     def _explain_refusal(self, result: ToolResult) -> str:
         """Return why a command could not write; empty for other results."""
@@ -331,6 +338,11 @@ class WorkspaceGuard(SandboxObserver):
         Args:
             output: The output of the command.
         """
+        if self._box.describe_kind():
+            limit = self._box.settings.processes
+            reached = explain_limit(self._session, limit, output, for_user=True)
+            if reached:
+                return reached
         denied = self._find_denied(output)
         if denied:
             return (
