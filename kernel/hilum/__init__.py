@@ -138,7 +138,7 @@ _HOMES = {
     ),
     "standard": ("open_standard_session", "read_session_options"),
     "sub_commands": ("load_command",),
-    "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
+    "temporary": ("make_temporary_folder", "open_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "verdicts": ("Judgement", "judge_call", "judge_whole_call"),
     "wall_clock": ("read_clock", "use_clock"),

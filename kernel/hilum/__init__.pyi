@@ -136,6 +136,7 @@ from hilum.standard import open_standard_session as open_standard_session
 from hilum.standard import read_session_options as read_session_options
 from hilum.sub_commands import load_command as load_command
 from hilum.temporary import make_temporary_folder as make_temporary_folder
+from hilum.temporary import open_temporary_folder as open_temporary_folder
 from hilum.temporary import sweep_temporary_folders as sweep_temporary_folders
 from hilum.time_limits import calls_left_behind as calls_left_behind
 from hilum.tools import EVERYTHING as EVERYTHING
