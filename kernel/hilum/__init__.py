@@ -96,6 +96,7 @@ _HOMES = {
     ),
     "workspace_files": ("WorkspaceFiles", "find_branch"),
     "plugins": ("rehearse_loading",),
+    "private_folders": ("make_private_folder",),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",

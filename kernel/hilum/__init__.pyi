@@ -87,6 +87,7 @@ from hilum.model_calls import admit_model_call as admit_model_call
 from hilum.network import find_proxy as find_proxy
 from hilum.network import is_loopback as is_loopback
 from hilum.plugins import rehearse_loading as rehearse_loading
+from hilum.private_folders import make_private_folder as make_private_folder
 from hilum.processes import Command as Command
 from hilum.processes import Completed as Completed
 from hilum.processes import Process as Process
