@@ -85,3 +85,10 @@ async def test_no_rule_is_named_that_would_not_help(cli, asks, approve):
         assert "Run it at a terminal, where you can approve these calls: hilum" in done.err
         assert "hilum permissions allow" not in done.err
         assert "--approve auto" not in done.err
+
+
+async def test_a_rule_for_a_file_that_restricts_the_agent_is_said_not_to_help(cli):
+    done = await cli("permissions", "allow", "delete_file(/.claude/settings.json)")
+    assert "Each change of this file still needs approval" in done.out
+    done = await cli("permissions", "allow", "write_file(/src/a.py)")
+    assert "still needs approval" not in done.out

@@ -9,6 +9,7 @@ from hilum.command.parser import Names, Parser, insert_list
 from hilum.command.questions import ask_line, discard_typed
 from hilum.command.session_options import add_session_options
 from hilum.command.text import (
+    escape_line,
     escape_terminal,
     format_json,
     make_code_block,
@@ -25,6 +26,7 @@ __all__ = [
     "check_folder",
     "check_text",
     "discard_typed",
+    "escape_line",
     "escape_terminal",
     "format_json",
     "insert_list",

@@ -31,6 +31,15 @@ def escape_terminal(text: str) -> str:
     )
 
 
+def escape_line(text: str) -> str:
+    """Return text on one line: newlines and tabs are escaped as well.
+
+    A name from a repository may contain newlines, and the text after one must not look like a line of
+    hilum.
+    """
+    return escape_terminal(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def make_code_block(text: str, language: str = "") -> str:
     """Return a text as a code block in Markdown, which the text itself cannot close.
 

@@ -384,7 +384,7 @@ class Agents:
     def _report_untrusted(self, catalog: Catalog) -> None:
         """Report the agents of an untrusted project, once per session."""
         untrusted = [entry for entry in catalog.entries if entry.state == "untrusted"]
-        names = sorted({entry.definition.name for entry in untrusted})
+        names = sorted({entry.definition.label for entry in untrusted})
         if not names:
             return
         say = f"Agents of this project are off: {_first_names(names)}. {catalog.distrust}"

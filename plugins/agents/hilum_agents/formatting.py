@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
+from hilum.command import escape_line
 from hilum.errors import similar_names
 
 from hilum_agents.definitions.catalog import CatalogEntry
@@ -62,13 +63,14 @@ def list_rows(entries: Iterable[CatalogEntry], complaints: Iterable[str]) -> Ite
 def _row(entry: CatalogEntry) -> str:
     definition = entry.definition
     model = definition.model or "session's model"
-    head = f"  {definition.name}  {definition.title}  ({definition.scope}, {model})"
+    title = escape_line(definition.title)
+    head = f"  {definition.name}  {title}  ({definition.scope}, {escape_line(model)})"
     marks = _row_marks(entry)
     if marks:
         head += f"  [{'; '.join(marks)}]"
     lines = [head, f"      {_shorten(definition.description)}"]
     if entry.reason:
-        lines.append(f"      {entry.reason}")
+        lines.append(f"      {escape_line(entry.reason)}")
     return "\n".join(lines)
 
 
@@ -354,7 +356,7 @@ def finding_rows(entry: CatalogEntry, found: Sequence[Finding]) -> Iterator[str]
     """Yield the findings about an agent as lines for the terminal."""
     marks = [finding.mark for finding in found]
     worst = min(marks, key=_MARKS.index, default="✓")
-    yield f"{worst} {entry.definition.name}  {entry.definition.path}"
+    yield f"{worst} {entry.definition.name}  {escape_line(str(entry.definition.path))}"
     for finding in found:
         line = f"line {finding.line}: " if finding.line else ""
-        yield f"    {finding.mark} {line}{finding.message}"
+        yield f"    {finding.mark} {line}{escape_line(finding.message)}"

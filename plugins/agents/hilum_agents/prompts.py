@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 from hilum import Agent, HilumError, Interpretation, Session
@@ -12,6 +13,9 @@ from hilum_agents.agents import Agents
 from hilum_agents.calls import AgentCall, may_call, read_call, read_unknown
 from hilum_agents.folders import has_agents
 from hilum_agents.runs.runs import Runs
+
+if TYPE_CHECKING:
+    from hilum_agents.definitions.catalog import Catalog
 
 COMMAND = "/agents"
 
@@ -41,6 +45,8 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         # The user is told what is wrong with the file of this name. Other phrasings stay text.
         call = read_call(words, [entry.definition.name for entry in catalog.entries])
     if call is None:
+        call = _read_written_call(words, catalog)
+    if call is None:
         _report_unknown(agents.session, words, names)
         return None
     try:
@@ -50,6 +56,23 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
     if isinstance(found, str):
         return Interpretation(text, reply=found)
     return Interpretation(call.prompt, found.name)
+
+
+def _read_written_call(words: str, catalog: Catalog) -> AgentCall | None:
+    """Return the call of an agent by a name that is not ASCII, such as 写手."""
+    first_line = words.partition("\n")[0].casefold()
+    for entry in (*catalog.on(), *catalog.entries):
+        name = entry.definition.name
+        for written in entry.definition.written_names:
+            place = first_line.find(written)
+            if place < 0:
+                continue
+            # The sentence is read as if it had the agent's name in this place.
+            replaced = f"{words[:place]}{name}{words[place + len(written) :]}"
+            call = read_call(replaced, [name])
+            if call is not None:
+                return call
+    return None
 
 
 async def _depends_on_agents(agents: Agents, words: str) -> bool:

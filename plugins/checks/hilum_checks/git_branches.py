@@ -219,6 +219,8 @@ def _switched_to(command: CommandFacts) -> str:
             # Git refuses to create a branch that exists, so that the other one stays checked out.
             exists = is_known and git_folders.has_reference(git_folder, f"refs/heads/{value}")
             return "" if exists and not _may_make_branch(command) else value
+    if any(option in ("-d", "--detach") for option, _ in options):
+        return _DETACHED
     names = git_options.list_operands(verb, words[2:])
     # `git checkout main src/a.py` takes the file from the branch.
     if verb == "checkout" and len(names) > 1 and not any(UNKNOWN in word for word in words):

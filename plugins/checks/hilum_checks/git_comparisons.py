@@ -93,7 +93,7 @@ def find_compared(command: CommandFacts, commands: Sequence[CommandFacts]) -> tu
     compared = read([word for word in words[2:] if word != "--"])
     if not compared or git_folders.find_git_folder(command) in ("", UNKNOWN):
         return ()
-    revisions = [each for text in compared for each in text.split("...")]
+    revisions = [each for text in compared for each in re.split(r"\.{2,3}", text)]
     names_branch = not all(_FROM_HEAD.fullmatch(each) or each.startswith("-") for each in revisions)
     for other in commands:
         verb = git_words(other.words)[1:2] if other.effects.program == "git" else ()
@@ -142,6 +142,14 @@ def _read_show(words: list[str]) -> tuple[str, ...]:
 
 def _read_log(words: list[str]) -> tuple[str, ...]:
     text = " ".join(words)
+    ranges = [word for word in words if re.search(r"(?<!\.)\.\.(?!\.)", word)]
+    if len(ranges) == 1:
+        # `git log -p main..HEAD`, perhaps with a smaller number of commits.
+        ends = [each or "HEAD" for each in ranges[0].split("..")]
+        others = _COUNT.sub("", f" {' '.join(word for word in words if word not in ranges)} ")
+        is_plain = all(map(_REVISION.fullmatch, ends))
+        is_plain = is_plain and all(map(_SHOW_OPTION.fullmatch, others.split()))
+        return ("..".join(ends), ends[1]) if is_plain and len(ends) == 2 else ()
     rest, found = _COUNT.subn("", f" {text} ")
     shown = _read_show(rest.split()) if found == 1 else ()
     count = "".join(_COUNT.findall(f" {text} "))

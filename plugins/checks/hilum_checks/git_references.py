@@ -88,6 +88,11 @@ def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
     if words[1:2] in (("add",), ("stage",)):
         yield from _find_staged(command, git_options.list_operands("add", words[2:]))
         yield from _find_forced(command, words[2:])
+    if words[1:2] == ("update-index",) and "--add" in words:
+        # `--cacheinfo 100644,HASH,a` names the file last.
+        names = [word.rpartition(",")[2] for word in words[2:] if not word.startswith("-")]
+        yield Equivalent(("git", "add", *names))
+        yield from _find_staged(command, names)
     if words[1:2] == ("pull",) and any(map(_PULLS_WITH_REBASE.match, command.words)):
         yield Equivalent(_REBASE)
     read = _READERS.get("".join(words[1:2]))

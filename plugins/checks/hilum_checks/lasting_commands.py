@@ -18,7 +18,8 @@ from hilum_checks.model import Commands
 _BY_SUB_COMMAND = frozenset("git gh glab hub".split())
 _ALWAYS = frozenset(
     """sudo doas ssh scp twine kubectl terraform tofu helm pulumi ansible-playbook aws gcloud az
-    heroku vercel netlify flyctl fly wrangler firebase serverless eas dropdb terragrunt""".split()
+    heroku vercel netlify flyctl fly wrangler firebase serverless eas dropdb terragrunt
+    flyway liquibase""".split()
 )
 _ACT = re.compile(
     r"(?:un)?publish|deploy|release|upload|push|destroy|apply|migrat(?:e|ion)|submit|rollback|drop"

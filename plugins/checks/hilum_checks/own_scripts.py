@@ -50,7 +50,9 @@ def _find_own_scripts(command: CommandFacts, facts: CallFacts) -> list[CommandFa
     if any(map(variables.may_steer, facts.command_texts)):
         return []
     runners = command.command.runners
-    scripts = [each for each in facts.commands if each.words in runners and _runs_script(each)]
+    # A recipe may run the script.
+    commands = (*facts.commands, *facts.recipes)
+    scripts = [each for each in commands if each.words in runners and _runs_script(each)]
     written = {
         os.path.basename(access.path)
         for each in facts.commands

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hilum import HilumError, UsageError, home_folder
-from hilum.command import Parser, check_folder, check_text
+from hilum.command import Parser, check_folder, check_text, escape_line
 from hilum.errors import E_BAD_ARGS
 from hilum.foreign_files import ForeignFile, Offer, find_foreign_files
 
@@ -122,7 +122,7 @@ def _describe_all(found: Sequence[ForeignFile], folder: Path, is_whole: bool) ->
             yield title
         for file in files:
             yield ""
-            yield f"  {_shorten(file, folder)}  ({file.kind} of {file.agent})"
+            yield f"  {escape_line(_shorten(file, folder))}  ({file.kind} of {file.agent})"
             parts = {
                 "works": file.works,
                 "can be taken over": map(_describe_offer, file.offers),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -46,8 +47,8 @@ MAX_ATTACHED = 200_000  # characters of all outputs and files
 MAX_INSERTS = 20
 MAX_FILES = 50
 MAX_NOTED = 200
-RUN = "Run it"
-SKIP = "Do not run it"
+RUN = "Yes, run it"
+SKIP = "No, do not run it"
 NOT_GIVEN = "(not given)"
 # A name that can hardly be anything else than a file: `src/cart.py`, unlike `@types/node`.
 _FILE_PATH = re.compile(r"(?:[^/\s]+/)+[^/\s]*\.\w{1,8}")
@@ -215,8 +216,10 @@ class Expansion:
             return judged
         reason = judged.verdict.reason or "The command comes from a configuration file."
         if not self._session.attended:
-            rule = judged.verdict.rule
-            hint = f" `hilum permissions allow '{rule}'` allows it." if rule else ""
+            # A rule does not replace the question about a file of the project.
+            rule = judged.verdict.rule if is_covered else ""
+            command = f"hilum permissions allow {shlex.quote(rule)}"
+            hint = f" `{command}` allows it." if rule else ""
             raise CommandRefused(
                 f"`{line}` needs your approval, and nobody can answer here: {reason}{hint}"
             )

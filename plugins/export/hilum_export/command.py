@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 from hilum import UsageError
-from hilum.command import Parser, say, say_json
+from hilum.command import Parser, escape_line, say, say_json
 
 from hilum_export.exported_file import (
     ExportedFile,
@@ -130,7 +130,7 @@ def _say(export: Export, outcomes: list[tuple[ExportedFile, str]], *, dry_run: b
         return
     for file, outcome in outcomes:
         shown = "would be written" if dry_run and outcome == "written" else outcome
-        say(f"{shown:<16} {file.path}  (from {file.source})")
+        say(f"{shown:<16} {escape_line(file.path)}  (from {escape_line(file.source)})")
         if outcome == "exists":
             kept = "adds to it" if file.keeps_old else "replaces it"
             say(f"    It has other content; --force {kept}.")
@@ -139,10 +139,10 @@ def _say(export: Export, outcomes: list[tuple[ExportedFile, str]], *, dry_run: b
                 "    It is a link, is below a link, is no regular file, or cannot be read; it is not written."
             )
         for sentence in file.lost:
-            say(f"    Note: {sentence}")
+            say(f"    Note: {escape_line(sentence)}")
     for each in export.left_out:
-        say(f"{'not exported':<16} {each.source}")
-        say(f"    {each.reason}")
+        say(f"{'not exported':<16} {escape_line(each.source)}")
+        say(f"    {escape_line(each.reason)}")
     say(f"{'not exported':<16} custom commands, permissions, hooks and MCP servers")
 
 

@@ -90,6 +90,23 @@ def chmod_unless_link(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
+def find_link_above(root: Path, name: str) -> str | None:
+    """Return the outermost parent folder of a path that is a link, or ``None``.
+
+    Args:
+        root: The folder to which the paths are relative.
+        name: The path.
+    """
+    if os.path.isabs(name):  # in another root of the workspace
+        return None
+    above = ""
+    for part in name.split("/")[:-1]:
+        above = f"{above}/{part}" if above else part
+        if os.path.islink(root / above):
+            return above
+    return None
+
+
 def replace_file(
     workspace: Workspace,
     path: str | Path,

@@ -185,7 +185,11 @@ class Gate:
         if rule:
             is_stored = rule.about_paths and any(effect.stored for effect in facts.resolved.effects)
             hint = _STORED if is_stored else ""
-            return f"A rule may deny it: {_locate(rule)}.{hint}", rule
+            reason = f"A rule may deny it: {_locate(rule)}.{hint}"
+            asking = self._find_rule("ask", facts)
+            if asking and not unresolved_reason(asking, facts):
+                reason = f"A rule requires approval: {_locate(asking)}. {reason}"
+            return reason, rule
         rule = self._find_rule("ask", facts)
         why = unresolved_reason(rule, facts) if rule else ""
         if rule and why:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -29,6 +30,7 @@ Decision = Literal["none", "allow", "ask", "deny"]
 _NOT_STARTED = (126, 127)
 # Values of `decision` that let something pass. The last ones are common mistakes without a meaning.
 _PASSING = frozenset({"", "approve", "allow", "continue", "pass"})
+_LOG_PLACE = re.compile(r"complete log of this run can be found in", re.IGNORECASE)
 _CONTEXT_EVENTS = frozenset({USER_PROMPT_SUBMIT, SESSION_START})
 
 
@@ -90,7 +92,9 @@ def _read_failure(event: str, code: int, stderr: str) -> Answer:
         how = f"It could not be started (exit code {code})"
     else:
         how = f"It ended with exit code {code}"
-    last = said.splitlines()[-1][:MAX_MESSAGE] if said else ""
+    # npm ends with the place of a log, which the sandbox removes.
+    lines = [line for line in said.splitlines() if not _LOG_PLACE.search(line)]
+    last = lines[-1][:MAX_MESSAGE] if lines else ""
     return Answer(failure=f"{how}: {last}" if last else f"{how}.")
 
 

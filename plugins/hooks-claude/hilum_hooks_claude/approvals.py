@@ -22,6 +22,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 from hilum import UsageError, config_folder
+from hilum.command import escape_line
 from hilum.settings import ChangeError, change
 from hilum.trust import explain_distrust
 
@@ -420,11 +421,11 @@ def describe_request(judged: Sequence[JudgedHook], root: Path) -> str:
         hook = each.hook
         matcher = f" {hook.matcher}" if hook.matcher else ""
         arguments = "".join(f" {word!r}" for word in hook.arguments or ())
-        rows.append(f"  {hook.event}{matcher}  ({hook.place})")
-        rows.append(f"      {hook.command}{arguments}")
+        rows.append(f"  {escape_line(hook.event + matcher)}  ({hook.place})")
+        rows.append(f"      {escape_line(hook.command + arguments)}")
         if each.files:
             content = hash_content(each.files, os.path.realpath(root)).partition(":")[2][:12]
-            names = [os.path.relpath(path, root) for path in each.files[:8]]
+            names = [escape_line(os.path.relpath(path, root)) for path in each.files[:8]]
             more = len(each.files) - len(names)
             listed = ", ".join(names) + (f" and {more} more" if more else "")
             rows.append(f"      executes {listed} (content {content})")

@@ -62,6 +62,7 @@ class CallHooks:
         self._settings = settings
         self._dispatcher = dispatcher
         self._calls: dict[tuple[str, str], CallState] = {}
+        self._failed: set[str] = set()
 
     # --- before a call ----------------------------------------------------------------------------
 
@@ -168,6 +169,7 @@ class CallHooks:
         state: CallState,
     ) -> Verdict | None:
         """Return the strictest verdict of the hooks; ``None`` if none has an opinion."""
+        self._advise(finished)
         refusals = list(self._find_refusals(finished))
         if any(each.answer.stops for each in finished):
             self._session.stop(agent.name, run=agent.starting)
@@ -202,6 +204,21 @@ class CallHooks:
         if settled or changed is not None:
             return allow(settled=settled, arguments=changed)
         return None
+
+    def _advise(self, finished: Iterable[Finished]) -> None:
+        """Tell the user, once for each guard, what to do about one that fails."""
+        if self._settings.failing_guard != "deny":
+            return
+        for each in finished:
+            if not each.answer.failure or each.hook in self._failed:
+                continue
+            self._failed.add(each.hook)
+            refuse = "" if each.source == "user" else " run `hilum hooks refuse`, or"
+            say = (
+                f"The guard {each.name} failed, so its calls are denied. Correct it. To let them"
+                f' pass,{refuse} set hooks_claude.failing_guard = "pass".'
+            )
+            self._session.note("hooks_claude.guard_failed", say=say)
 
     def _find_refusals(self, finished: Iterable[Finished]) -> Iterator[str]:
         """Yield why a call is denied, one sentence for each hook that denies it."""

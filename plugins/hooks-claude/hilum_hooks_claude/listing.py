@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hilum.command import escape_line
 from hilum.settings import load
 
 from hilum_hooks_claude.approvals import JudgedHook, judge_hooks
@@ -46,7 +47,7 @@ def list_hooks(root: Path) -> list[str]:
     """
     judged, mistakes = read_hooks(root)
     rows = list(_make_rows(judged))
-    rows += [f"! {mistake}" for mistake in mistakes]
+    rows += [f"! {escape_line(str(mistake))}" for mistake in mistakes]
     return rows or [NOTHING]
 
 
@@ -59,13 +60,14 @@ def _make_rows(judged: Sequence[JudgedHook]) -> Iterator[str]:
             yield file
         when = f"{hook.event} {hook.matcher}".strip()
         arguments = "".join(f" {word!r}" for word in hook.arguments or ())
-        yield f"  {hook.line or '':>4}  {when}: {hook.command}{arguments}"
+        what = escape_line(f"{when}: {hook.command}{arguments}")
+        yield f"  {hook.line or '':>4}  {what}"
         state: str = each.state
         if each.state == "changed" and each.refuses:
             state = f"{state}, calls are denied until you decide"
         elif each.refuses:
             state = f"{state}, calls are denied until it can be read"
-        yield f"        {state}{f' ({each.reason})' if each.reason else ''}"
+        yield f"        {state}{f' ({escape_line(each.reason)})' if each.reason else ''}"
 
 
 def describe_data(judged: Sequence[JudgedHook], mistakes: Sequence[Mistake]) -> dict[str, Any]:

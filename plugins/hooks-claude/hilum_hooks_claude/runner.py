@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import attrs
 import hilum_guard
 import trio
 from hilum import HilumError, ToolDenied
+from msgspec.structs import replace
 
 from hilum_hooks_claude.answers import Answer, read_answer
 from hilum_hooks_claude.hook import Hook
@@ -28,6 +30,13 @@ MAX_OUTPUT = 8_000_000
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
 # `npx prettier` is in many hooks. Without a network, it would repeat its requests for a minute.
 _OFFLINE = {"npm_config_fetch_retries": "0"}
+# What programs say that cannot reach a server.
+_NO_NETWORK = re.compile(
+    r"ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|could not resolve host|name resolution"
+    r"|name or service not known|network is unreachable|network is down",
+    re.IGNORECASE,
+)
+_ABOUT_NETWORK = "Hooks have no network (setting hooks_claude.network)."
 # Short, because a call waits for the end of its hooks.
 _GRACE = 0.5
 
@@ -139,6 +148,9 @@ class HookRunner:
             stdout = done.stdout.decode(errors="replace")
             stderr = done.stderr.decode(errors="replace")
             answer = read_answer(hook.event, done.returncode, stdout, stderr)
+            if answer.failure and not self._settings.network and _NO_NETWORK.search(stderr):
+                failure = f"{answer.failure.rstrip('.')}. {_ABOUT_NETWORK}"
+                answer = replace(answer, failure=failure)
             return Outcome(answer, done.returncode)
         megabytes = MAX_OUTPUT // 1_000_000
         return Outcome(Answer(failure=f"It wrote more than {megabytes} MB, so it was ended."))

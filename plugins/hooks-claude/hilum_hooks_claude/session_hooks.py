@@ -370,7 +370,8 @@ class SessionHooks:
 
     def _report(self) -> None:
         """Inform the user about mistakes in the files, and about hooks that do not run."""
-        mistakes = [str(mistake) for file in self._files for mistake in file.mistakes]
+        found = [str(mistake) for file in self._files for mistake in file.mistakes]
+        mistakes = [" ".join(mistake.split()) for mistake in found]
         lines = mistakes[:MAX_MISTAKES_SHOWN]
         if len(mistakes) > MAX_MISTAKES_SHOWN:
             lines.append(f"… and {len(mistakes) - MAX_MISTAKES_SHOWN} more; see `hilum hooks`.")
@@ -489,7 +490,7 @@ class SessionHooks:
 
 def _name_tools(matchers: Iterable[str]) -> str:
     """Return the tools that guards are for, as a sentence names them."""
-    names = dict.fromkeys(matcher.strip() for matcher in matchers)
+    names = dict.fromkeys(" ".join(matcher.split()) for matcher in matchers)
     if not names or "" in names or "*" in names:
         return "all calls"
     return " and ".join(names)

@@ -104,7 +104,8 @@ def _describe_project_file(
     for entry in entries:
         server = entry.server.name
         if entry.state == "unapproved":
-            left.append(f"the server {server} waits for approval: hilum mcp approve {server}")
+            command = f"hilum mcp approve {shlex.quote(server)}"
+            left.append(f"the server {server} waits for approval: {command}")
         elif entry.state != "on":
             left.append(f"the server {server} is {entry.state}: {entry.reason}")
     left += hidden

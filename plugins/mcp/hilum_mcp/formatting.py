@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hilum import make_redactor
+from hilum.command import escape_line
 
 from hilum_mcp.catalog import CatalogEntry, ServerCatalog
 from hilum_mcp.server_config import ServerConfig
@@ -69,25 +70,26 @@ def format_catalog(
             f"No MCP servers are configured. Add one with {command} add NAME -- COMMAND …, or"
             f" import servers with {command} add --from FILE."
         )
-    width = max((len(entry.server.name) for entry in catalog.entries), default=0)
+    names = [escape_line(entry.server.name) for entry in catalog.entries]
+    width = max(map(len, names), default=0)
     for entry in catalog.entries:
         yield from _format_entry(entry, statuses.get(entry.server.name), width)
     for warning in catalog.warnings:
-        yield f"⚠ {warning}"
+        yield f"⚠ {escape_line(str(warning))}"
 
 
 def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) -> Iterator[str]:
     server = entry.server
     state = status.state if status and entry.state == "on" else entry.state
     state = _STATES.get(state, state)
-    target = redact(server, server.target)
+    target = escape_line(redact(server, server.target))
     if len(target) > MAX_TARGET:
         target = f"{target[: MAX_TARGET - 1]}…"
     tools = ""
     if status and status.tools:
         tools = f", {len(status.tools)} tool{'s' if len(status.tools) > 1 else ''}"
-    place = f"({shorten_home(server.file)}{tools})"
-    yield f"{server.name:{width}}  {state:12}  {server.kind:5}  {target}  {place}"
+    place = f"({escape_line(shorten_home(server.file))}{tools})"
+    yield f"{escape_line(server.name):{width}}  {state:12}  {server.kind:5}  {target}  {place}"
     reason = entry.reason or (status.error if status else "")
     if reason:
         yield f"{'':{width}}  {reason}"

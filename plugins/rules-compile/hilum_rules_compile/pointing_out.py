@@ -10,9 +10,11 @@ import msgspec
 from hilum_rules.binding import is_conspicuous
 from hilum_rules.counting import count, is_or_are
 from hilum_rules.rule import LockChange
+from hilum_rules.signed_rules import hash_rule
 from hilum_rules.source import digest_text
 
 from hilum_rules_compile.project_data import data_file, read_data, write_data
+from hilum_rules_compile.proposal_cache import read_proposals
 from hilum_rules_compile.signed_here import find_lost
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ def find_new_sentences(store: RuleStore) -> str:
     """
     # Fewer sentences than those about which a model is asked, because the user reads this line.
     undecided = list(filter(is_conspicuous, store.snapshot.bundle.rules))
+    if undecided:
+        kept = read_proposals(store.paths.top)
+        advice = {digest for digest, proposal in kept.items() if proposal.advice}
+        undecided = [rule for rule in undecided if hash_rule(rule) not in advice]
     if not undecided:
         return ""
     hashes = {digest_text(rule.sentence)[:16] for rule in undecided}

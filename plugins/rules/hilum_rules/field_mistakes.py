@@ -25,24 +25,16 @@ def describe_mistake(error: msgspec.DecodeError) -> str:
     """
     message, _, place = str(error).partition(" - at ")
     key = place.strip("`").removeprefix("$").lstrip(".")
-    missing = re.search(r"missing required field `([^`]*)`", message)
-    unknown = re.search(r"unknown field `([^`]*)`", message)
+    field = re.search(r"(missing required|unknown) field `([^`]*)`", message)
+    if field:
+        name = f"{key}.{field[2]}" if key else field[2]
+        what = "is not one of its fields" if field[1] == "unknown" else "is missing"
+        return f"{name!r} {what}"
     kinds = re.search(r"Expected `([^`]*)`, got `([^`]*)`", message)
-    if missing:
-        return f"{_join(key, missing[1])!r} is missing"
-    if unknown:
-        return f"{_join(key, unknown[1])!r} is not one of its fields"
-    if kinds and key:
-        return f"{key!r} must be {_name_kinds(kinds[1])}, and is {_name_kinds(kinds[2])}"
     if kinds:
-        return f"it must be {_name_kinds(kinds[1])}, and is {_name_kinds(kinds[2])}"
-    if key:
-        return f"{key!r} has a value that is not allowed"
-    return "it is not valid JSON"
-
-
-def _join(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name
+        subject = repr(key) if key else "it"
+        return f"{subject} must be {_name_kinds(kinds[1])}, and is {_name_kinds(kinds[2])}"
+    return f"{key!r} has a value that is not allowed" if key else "it is not valid JSON"
 
 
 def _name_kinds(kinds: str) -> str:

@@ -68,7 +68,7 @@ Problems = list[tuple[int, str]]
 
 def problems_in(path: str, problems: Problems, kind: type[Problem] = Problem) -> list[Problem]:
     """Return problems with the displayed path of their file, as objects of a class."""
-    return [kind(path, line, message) for line, message in problems]
+    return [kind(path, *each) for each in problems]
 
 
 class Enforce(msgspec.Struct, frozen=True):

@@ -194,7 +194,7 @@ class RuleStore:
         """Return the files with their signed checks; add the problems in none of the files."""
         self.loaded = []
         self.locks = None
-        has_locks = any(os.path.lexists(path) for path in self.paths.locks)
+        has_locks = any(map(os.path.lexists, self.paths.locks))
         # Without any rules, the loader and its modules are not imported.
         if not (found or self.settings.text or self.snapshot.files or has_locks):
             return []

@@ -80,6 +80,7 @@ class WaitingQuestion:
         options: Answers to choose from, the recommended one first.
         multiple: Whether the user can choose several answers.
         agent: The agent that asks, if it is not the one the user talks to.
+        is_decision: Whether hilum itself asks, so that no agent decides without an answer.
         deadline: Time at which the agent decides without an answer, on the same clock as ``now``; 0
             if there is no deadline.
     """
@@ -89,7 +90,23 @@ class WaitingQuestion:
     options: tuple[str, ...] = ()
     multiple: bool = False
     agent: str = ""
+    is_decision: bool = False
     deadline: float = attrs.field(default=0.0, eq=False)
+
+    @property
+    def without_answer(self) -> str:
+        """What happens without an answer, as the end of a sentence."""
+        return "nothing is done" if self.is_decision else "the agent decides"
+
+    def find_option(self, word: str) -> str:
+        """Return the option for the typed word ``yes`` or ``no``; empty if there is none.
+
+        An agent's options may begin with these words and mean something else.
+        """
+        if not self.is_decision or self.multiple or word not in ("yes", "no"):
+            return ""
+        fitting = [each for each in self.options if each.casefold().startswith(f"{word},")]
+        return fitting[0] if len(fitting) == 1 else ""
 
 
 @attrs.frozen(kw_only=True)

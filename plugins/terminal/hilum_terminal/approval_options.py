@@ -115,9 +115,15 @@ def question_options(item: WaitingQuestion, checked: Collection[int]) -> list[Op
         if item.multiple:
             label = f"{'[x]' if index in checked else '[ ]'} {label}"
         key = str(index + 1) if index < 9 else ""
+        for letter, word in (("y", "yes"), ("n", "no")):
+            if text == item.find_option(word):
+                key = letter
         options.append(Option(key, f"option {index}", label))
     options.append(Option("o", "own", "own answer", "own"))
-    options.append(Option("l", "leave", "the agent decides", "agent"))
+    if item.is_decision:
+        options.append(Option("l", "leave", "no answer", "none"))
+    else:
+        options.append(Option("l", "leave", "the agent decides", "agent"))
     options.append(Option("v", "view", "show whole", "whole"))
     options.append(Option("w", "full", "full screen", "full"))
     return options

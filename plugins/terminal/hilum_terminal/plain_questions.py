@@ -171,7 +171,9 @@ def answer_rows(asked: AskedItem, width: int) -> list[str]:
     for answer in _list_answers(asked):
         rows += wrap_text(answer, width)
     if asked.seconds > 0:
-        end = "the call is denied" if isinstance(item, WaitingCall) else "the agent decides"
+        end = "the call is denied"
+        if isinstance(item, WaitingQuestion):
+            end = item.without_answer
         rows += wrap_text(
             f"After {format_duration(asked.seconds)} without an answer, {end}.", width
         )
@@ -204,7 +206,11 @@ def _list_answers(asked: AskedItem) -> list[str]:
         answers = [f"{number}: {one_line(text)}" for number, text in enumerate(item.options, 1)]
         if item.multiple and len(answers) > 1:
             answers.append("1, 2: several of them")
-        answers += ["= and your own answer", "skip: the agent decides"]
+        answers += ["= and your own answer", f"skip: {item.without_answer}"]
+        for word in ("yes", "no"):
+            option = item.find_option(word)
+            if option:
+                answers.append(f"{word}: {one_line(option)}")
     return answers
 
 
@@ -341,6 +347,11 @@ def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
         )
     if text.lower() == "skip":
         return (QuestionAnswer(item.id),)
+    chosen = item.find_option(text.lower())
+    if chosen:
+        return (QuestionAnswer(item.id, (chosen,)),)
+    if text.lower() in ("y", "n") and item.find_option("yes") and item.find_option("no"):
+        return Misfit("Please type the whole word: yes, no")
     if not re.fullmatch(r"[0-9]{1,3}([\s,]+[0-9]{1,3})*", text):
         return None
     numbers = list(dict.fromkeys(int(number) for number in re.findall("[0-9]+", text)))
@@ -378,7 +389,7 @@ def describe_result(result: Result) -> str:
         case Answer():
             return "Allowed once."
         case QuestionAnswer(answers=()):
-            return "The agent decides."
+            return "Not answered."
         case QuestionAnswer():
             return "Answered."
         case PlanDecision(decision="later"):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 import trio
 from hilum import HilumError, UsageError, list_program_commands
-from hilum.errors import E_BAD_ARGS, similar_names
+from hilum.errors import similar_names
 
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.completion import Candidate
@@ -39,6 +39,8 @@ Run = Callable[[Chat, str], Awaitable[None]]
 Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
 # Commands that run a conversation themselves, which needs the terminal.
 NOT_IN_CHAT = frozenset({"acp", "chat", "run", "demo", "replay", "serve"})
+MAX_SIMILAR = 4
+"""Maximum number of commands to suggest for a name that is missing its folder."""
 # Seconds after which the values of an argument are requested again.
 FRESH = 60.0
 # The same after a failure, which may be over soon. Not every key must repeat a slow request.
@@ -192,14 +194,16 @@ def _unknown_command_error(session: Session, text: str) -> UsageError:
     names = [
         known for command in list_commands(session) for known in (command.name, *command.aliases)
     ]
-    near = similar_names(name, sorted(names))
+    # A file in a folder may need its folder in the name: `/backend:test` for `/test`.
+    near = sorted(known for known in names if known.endswith(f":{name}"))[:MAX_SIMILAR]
+    near = near or similar_names(name, sorted(names))
     hint = "To send text that begins with a slash, type a space before it."
     if near:
         listed = " or ".join(f"/{each}" for each in near)
         hint = f"Did you mean {listed}? {hint}"
     else:
         hint = f"/help lists the commands. {hint}"
-    return UsageError(f"There is no command /{name}.", code=E_BAD_ARGS, hint=hint)
+    return UsageError(f"There is no command /{name}.", hint=hint)
 
 
 # --- completion -----------------------------------------------------------------------------------

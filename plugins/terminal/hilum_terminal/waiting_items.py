@@ -181,6 +181,7 @@ class WaitingItems:
             options=question.options,
             multiple=question.multiple,
             agent=self._view.name_of(question.agent),
+            is_decision=not question.call_id,
             deadline=question.deadline - clock_offset if question.deadline else 0.0,
         )
 

@@ -481,3 +481,23 @@ async def test_a_session_deletes_only_after_a_confirmation(opened, tmp_path):
         assert "built in" in (await bench.run("/agents delete review --yes")).text
         assert "Deleted" in (await bench.run("/agents delete helper --scope user --yes")).text
         assert not (tmp_path / "config/agents/helper.md").exists()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["@写手 写一首诗", "用 写手 agent 写一首诗", "@文案 写一首诗", "@agent-34e11536 写一首诗"],
+)
+async def test_an_agent_is_called_by_a_name_that_is_not_ascii(tmp_path, prompt):
+    """Its name in lists and logs has only ASCII letters; people call it as they wrote it."""
+    folder = tmp_path / "config/agents"
+    folder.mkdir(parents=True)
+    (folder / "文案.md").write_text("---\nname: 写手\ndescription: d\n---\nYou write.\n")
+    environ = {"HILUM_CONFIG": str(tmp_path / "config"), "HOME": str(tmp_path / "home")}
+    async with open_bench(
+        hilum_agents, folder=tmp_path, environ=environ, answers=["好。", "好。"]
+    ) as bench:
+        await bench.run(prompt)
+        assert bench.requests[-1].agent == "agent-34e11536"
+        assert bench.requests[-1].messages[-1].typed == "写一首诗"
+        await bench.run("写手 是谁？")
+        assert bench.requests[-1].agent == "main"

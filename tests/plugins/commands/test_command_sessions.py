@@ -190,7 +190,7 @@ async def answer_next(bench, answers):
         await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-@pytest.mark.parametrize("answer", ["Run it", "Do not run it", ""])
+@pytest.mark.parametrize("answer", ["Yes, run it", "No, do not run it", ""])
 async def test_the_user_is_asked_as_for_the_shell_tool(opened, tmp_path, answer):
     files = {".claude/commands/a.md": "Before\n!`touch ran`"}
     async with opened(files, approve="ask_first", answers=["ok"]) as bench:
@@ -209,7 +209,7 @@ async def test_the_user_is_asked_as_for_the_shell_tool(opened, tmp_path, answer)
                 refusal = str(error)
         assert "touch ran" in asked["question"]
         assert "a.md:2" in asked["question"]
-        if answer == "Run it":
+        if answer == "Yes, run it":
             assert run is not None, refusal
             await run.wait()
             assert (tmp_path / "workspace/ran").exists()

@@ -70,6 +70,17 @@ def somewhere(root: Path, dice: random.Random) -> bytes:
     return os.path.join(os.fsencode(root), dice.choice(FOLDERS), dice.choice(NAMES))
 
 
+def replace_by_link(folder: str, name: str) -> str:
+    """A command that moves a folder away, replaces it with a link to it and may write below it."""
+    link = f'mv {folder} {name} && ln -s "$PWD/{name}" {folder}'
+    return f"{link}; echo {name} >> {folder}/a.txt; rm -f {folder}/b.py"
+
+
+def replace_by_folder(link: str, number: int) -> str:
+    """A command that replaces a link with a folder with content; it fails for anything else."""
+    return f"test -L {link} && rm {link} && mkdir -p {link}/in && echo {number} > {link}/in/a.txt"
+
+
 def command(root: Path, dice: random.Random) -> str:
     """A shell command that changes something, and may fail."""
 
@@ -80,6 +91,10 @@ def command(root: Path, dice: random.Random) -> str:
     def folder() -> str:
         return shlex.quote(os.fsdecode(dice.choice(FOLDERS[1:])))
 
+    def target() -> str:
+        return dice.choice(["docs", "src/deep", ".", "/nowhere", os.fspath(root / "empty")])
+
+    folders = [os.fsdecode(name) for name in FOLDERS[1:]]
     number = dice.randrange(1000)
     return dice.choice(
         [
@@ -95,6 +110,9 @@ def command(root: Path, dice: random.Random) -> str:
             lambda: f"rm -rf {folder()} && echo file > {folder()}",
             lambda: f"ln -sfn {number} {at()}",
             lambda: f"ln -sfn src link{number % 5}; rm -f link",
+            lambda: f"rm -rf {folder()} && ln -s {target()} {folder()}",
+            lambda: replace_by_link(dice.choice(FOLDERS[1:]).decode(), f"real{number}"),
+            lambda: replace_by_folder(dice.choice(["link", "link1", *folders]), number),
             lambda: (
                 f"find . -path ./.git -prune -o -type f -print0 | xargs -0 sed -i s/line/LINE{number}/"
             ),

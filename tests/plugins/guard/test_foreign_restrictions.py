@@ -115,6 +115,27 @@ def test_a_codex_profile_without_network_denies_the_network(project):
     assert read_rules(project, ".codex/config.toml", text).rules == []
 
 
+def test_each_key_of_a_codex_profile_is_used_or_named(project):
+    text = """default_permissions = "p"
+[permissions.p]
+extends = "x"
+[permissions.p.filesystem]
+":root" = "read"
+":workspace_roots" = { "." = "write" }
+"state" = "none"
+[permissions.p.network]
+enabled = true
+domains = { "a.example" = "deny" }
+"""
+    left = read_rules(project, ".codex/config.toml", text).left
+    assert [row.partition(" (line ")[0] for row in left] == [
+        "permissions.p.extends",
+        "permissions.p.network.enabled",
+        "permissions.p.filesystem.:workspace_roots",
+    ]
+    assert "(line 9): the sandbox has no network" in left[1]
+
+
 async def test_what_restricts_the_main_agent_of_opencode_applies(bench):
     agent = {
         "build": {"permission": {"bash": {"*": "deny", "ls *": "allow"}}, "tools": {"write": False}}

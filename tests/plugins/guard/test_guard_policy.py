@@ -631,3 +631,10 @@ async def test_a_mistake_in_the_rules_of_a_kind_is_reported_in_every_kind(bench,
     result = await kit.call("write_file", path="a.txt", content="x")
     assert result.code == E_DENIED
     assert told in result.text
+
+
+async def test_a_question_names_the_rule_that_asks_beside_one_that_may_deny(bench, asked):
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, ask=["run_terminal_cmd(git push)"], deny=["web_fetch(domain:evil.example)"])
+    event = await asked(kit, "run_terminal_cmd", command="git push")
+    assert event.reason.startswith("A rule requires approval: run_terminal_cmd(git push).")

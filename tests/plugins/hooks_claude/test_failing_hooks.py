@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from hilum.events import PluginEvent
 from hilum.testing import say, use
 from hook_places import group, ran
 
@@ -119,3 +120,24 @@ async def test_hook_can_stop_the_run(place):
         assert ended.state == "stopped"
         assert "halt" in ran(bench)[0]["say"]
         assert len(bench.requests) == 1
+
+
+async def test_the_user_reads_once_what_to_do_about_a_failing_guard(place):
+    place.project_hooks({"PreToolUse": group("exit 7", "Bash")})
+    async with place.open() as bench:
+        for text in ("one", "two"):
+            await bench.call("run_terminal_cmd", command=f"echo {text}")
+        said = "\n".join(each.data.get("say", "") for each in bench.of(PluginEvent))
+    assert said.count("failed, so its calls are denied. Correct it.") == 1
+    assert "`hilum hooks refuse`, or set hooks_claude.failing_guard" in said
+
+
+NPM = "npm error code EAI_AGAIN\\nnpm error A complete log of this run can be found in: /tmp/x.log"
+
+
+async def test_a_hook_without_network_says_so_and_names_no_lost_log(place):
+    result, _ = await call_with(place, f"printf '{NPM}' >&2; exit 1")
+    assert "npm error code EAI_AGAIN. Hooks have no network (setting hooks_claude.network)." in (
+        result.text
+    )
+    assert "complete log" not in result.text

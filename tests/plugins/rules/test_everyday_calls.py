@@ -47,6 +47,7 @@ FILES = {
     "reset.sh": "#!/bin/sh\ncargo clean\n",
     "c.sh": '#!/bin/sh\ncargo "$@"\n',
     "push.sh": "#!/bin/sh\ngit push\n",
+    "wipe.sh": "#!/bin/sh\nflyway clean\n",
     "gen/a.csv": "a b\n",
     "gen/b.json": "{}\n",
     "src/a.py": "x = 1\n",
@@ -55,7 +56,8 @@ FILES = {
     "infra/main.tf": "x\n",
     "prisma/migrations/1/migration.sql": "select 1;\n",
     ".env.production": "A=1\n",
-    "Makefile": "check: lint test\nlint:\n\ttrue\ntest:\n\ttrue\nhalf: lint\nsub:\n\tmake test || true\n",
+    "Makefile": "check: lint test\nlint:\n\ttrue\ntest:\n\ttrue\nhalf: lint\nsub:\n\tmake test || true\n"
+    "build:\n\t./mvnw -q verify\n",
     "justfile": "check: lint test\n    echo\nlint:\n    true\ntest:\n    true\n",
 }
 
@@ -84,7 +86,7 @@ YARN = "Use `yarn`, never `npm`."
     ("sentence", "command"),
     [
         (MVN, "./mvnw -q verify"), (MVN, "bash ./mvnw -q verify"), (MVN, "CI=1 ./mvnw verify"),
-        (MVN, "set -e; ./mvnw verify"),
+        (MVN, "set -e; ./mvnw verify"), (MVN, "make build"),
         (SCRIPT, "bash scripts/test.sh"), (SCRIPT, "./scripts/test.sh -k x"), (SCRIPT, "sh scripts/outer.sh"),
         (SCRIPT, "sh scripts/any.sh ls"), (PYTEST, "sh scripts/test.sh"), (YARN, "sh bin/setup"), (YARN, "bin/setup"),
         (CARGO, "sh reset.sh"), (CARGO, "sh c.sh build"),
@@ -104,6 +106,7 @@ def test_the_project_s_scripts_call_its_tools(sentence: str, command: str, root:
         (SCRIPT, "printf 'sh scripts/test.sh\\n' > go.sh && sh go.sh"), (CARGO, "sh c.sh clean"),
         # what is lasting
         ("Never push.", "sh push.sh"), ("Never run `make deploy`.", "sh scripts/deploy.sh"),
+        ("Never run `flyway clean`.", "sh wipe.sh"), (MVN, "make build MVN_CMD=mvn"),
     ],
 )  # fmt: skip
 def test_what_a_call_puts_into_a_script_is_denied(sentence: str, command: str, root: Path) -> None:
@@ -258,6 +261,8 @@ def branches(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("git diff origin/old..HEAD", ""), ("git diff origin/old", ""), ("git log -p -3", ""),
         ("git log -p -n 2", ""), ("git log -p --max-count=2 HEAD", ""),
         ("git diff main..HEAD", "ask"), ("git diff origin/main..HEAD", "ask"), ("git diff HEAD...main", "ask"),
+        ("git log -p origin/old..HEAD", ""), ("git log -p main..", ""), ("git log -p -2 HEAD~2..HEAD", ""),
+        ("git log -p HEAD..main", "ask"), ("git log -p origin/old..main", "ask"), ("git log -p --all main..HEAD", "ask"),
         ("git log -p -9", "ask"), ("git log -p -2 main", "ask"), ("git log -p", "ask"),
         ("git diff other...HEAD", "ask"), ("git fetch && git diff origin/main...HEAD", "ask"),
     ],
@@ -266,6 +271,14 @@ def test_commits_are_judged_by_the_files_that_they_change(
     command: str, kind: str, branches: Path
 ) -> None:
     assert judge_sentence("Never read `.env.production`.", command, branches) == kind
+
+
+def test_settings_that_show_merges_are_asked_about(branches: Path) -> None:
+    command = "git log -p -2"
+    assert judge_sentence("Never read `.env.production`.", command, branches) == ""
+    subprocess.run(["git", "config", "log.diffMerges", "on"], cwd=branches, check=True)
+    assert judge_sentence("Never read `.env.production`.", command, branches) == "ask"
+    subprocess.run(["git", "config", "--unset", "log.diffMerges"], cwd=branches, check=True)
 
 
 UNIT_TESTS = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() {\n        x.unwrap();\n    }\n}\n"

@@ -74,6 +74,7 @@ FIRST = "Run `poetry run pytest` before committing."
         (RELEASES, "git switch -qc release/1 && git commit -m a"),
         # ignored files that are added all the same
         (SECRET, "git add -f ."), (SECRET, "git add -fA && git commit -m a"), (SECRET, "git add --all --force"),
+        (SECRET, "git update-index --add secret.txt"), (SECRET, "git update-index --add --cacheinfo 100644,0,secret.txt"),
         (SECRET, "git add -f out"), (SECRET, "git add -f 'out/*'"), (SECRET, "cd out && git add -f ."),
         (DATA, "mkdir data && echo 1 > data/x.csv && git add -f data"), (PACKAGES, "git add -fA"),
         # the folders and names of Flyway
@@ -110,7 +111,8 @@ def test_another_spelling_is_denied(sentence: str, command: str, root: Path) -> 
     ("sentence", "command"),
     [
         (MAIN, "git checkout -qB topic && git commit -m a"), (MAIN, "git checkout -qb topic main && git commit -m a"),
-        (MAIN, "git checkout main src/a.py && git commit -m a"),
+        (MAIN, "git checkout main src/a.py && git commit -m a"), (MAIN, "git switch -d main && git commit -m a"),
+        (MAIN, "git checkout --detach main && git commit -m a"), (SECRET, "git update-index --add src/a.py"),
         (RELEASES, "git checkout -qb feature/1 && git commit -m a"),
         (SECRET, "git add -f src"), (SECRET, "git add -A"), (SECRET, "git add ."), (SECRET, "cd src && git add -f ."),
         (SECRET, "git add -nf ."), (DATA, "mkdir data && echo 1 > data/x.txt && git add -f data"),

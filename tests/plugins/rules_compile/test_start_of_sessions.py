@@ -8,7 +8,10 @@ import pytest
 from hilum.events import PluginEvent
 from hilum.testing import Bench, open_bench
 from hilum_rules import Rules, RulesSettings, open_store
+from hilum_rules.signed_rules import hash_rule
 from hilum_rules_compile.decisions import Decision, Item, sign
+from hilum_rules_compile.proposal import Proposal, Verified
+from hilum_rules_compile.proposal_cache import keep_proposals
 
 RULES = (
     "# House\n\n- The client in `sdk/` must come out of the generator, so hands off.\n"
@@ -117,3 +120,23 @@ async def test_nobody_is_told_about_sentences_in_a_session_without_a_user(tmp_pa
     files = {"AGENTS.md": RULES}
     async with open_bench(*PLUGINS, files=files, folder=tmp_path, kind="headless") as kit:
         assert said(kit, "undecided") == []
+
+
+async def test_sentences_that_a_model_has_called_advice_are_not_pointed_out(tmp_path: Path) -> None:
+    """The other ones are."""
+    files = {"AGENTS.md": RULES}
+    async with open_bench(hilum_rules, folder=tmp_path, files=files) as kit:
+        store = open_store(kit.session.workspace.root, RulesSettings(), "main")
+        first, second = (rule for rule in store.snapshot.bundle.rules if rule.path == "AGENTS.md")
+        keep_proposals(
+            store.paths.top,
+            {
+                hash_rule(first): Verified(
+                    Proposal("1", ("deny write sdk/**",)), rejected="It is wrong."
+                ),
+                hash_rule(second): Verified(Proposal("2", advice="Small is a matter of taste.")),
+            },
+        )
+    async with open_bench(*PLUGINS, folder=tmp_path) as kit:
+        (line,) = said(kit, "undecided")
+    assert line.startswith("1 binding sentence in your rules files is not enforced")

@@ -2,19 +2,22 @@
 
 from types import SimpleNamespace
 
+import attrs
 import pytest
 import trio
 from hilum_terminal.approval_items import (
     Answer,
     PlanDecision,
+    QuestionAnswer,
     ShowWhole,
     WaitingCall,
     WaitingPlan,
     WaitingQuestion,
 )
+from hilum_terminal.approval_options import question_options
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.plain_face import ALONE, EARLY, PlainFace
-from hilum_terminal.plain_questions import AskedItem, Misfit, NextStep, read_reply
+from hilum_terminal.plain_questions import AskedItem, Misfit, NextStep, answer_rows, read_reply
 
 CALL = WaitingCall(id="a1", tool="run", description="git push", scope="run(git *)", covers="git *")
 OTHER = WaitingCall(id="a2", tool="run", description="git pull", scope="run(git *)")
@@ -228,3 +231,40 @@ async def test_an_answer_to_a_question_that_has_just_ended_is_text(autojump_cloc
     await trio.sleep(1)
     assert lines.decisions == []
     assert lines.prompts == ["yes"]
+
+
+DECISION = WaitingQuestion(
+    id="q1", options=("Not now", "Yes, run them", "No, never"), is_decision=True
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answers"),
+    [
+        ("yes", ("Yes, run them",)),
+        ("No", ("No, never",)),
+        ("2", ("Yes, run them",)),
+        ("skip", ()),
+    ],
+)
+def test_a_question_of_hilum_takes_yes_and_no_as_calls_do(typed, answers):
+    assert read_reply(AskedItem(DECISION), typed) == (QuestionAnswer("q1", answers),)
+    assert read_reply(AskedItem(DECISION), "n") == Misfit("Please type the whole word: yes, no")
+    rows = answer_rows(AskedItem(DECISION), 80)
+    assert "skip: nothing is done" in rows
+    assert "yes: Yes, run them" in rows
+
+
+def test_an_agents_options_are_chosen_by_number_only():
+    """Its second option may begin with a word that means the opposite."""
+    asked = attrs.evolve(DECISION, is_decision=False)
+    assert read_reply(AskedItem(asked), "yes") is None
+    assert "skip: the agent decides" in answer_rows(AskedItem(asked), 80)
+
+
+def test_keys_of_a_question_of_hilum():
+    options = question_options(DECISION, ())
+    assert [option.key for option in options] == ["1", "y", "n", "o", "l", "v", "w"]
+    assert "no answer" in [option.label for option in options]
+    asked = attrs.evolve(DECISION, is_decision=False)
+    assert [option.key for option in question_options(asked, ())][:3] == ["1", "2", "3"]

@@ -81,6 +81,16 @@ async def test_an_unknown_command_is_an_error_with_similar_names():
         assert chat.view.totals.runs == 0
 
 
+async def test_a_name_without_its_folder_is_an_error_with_the_whole_names():
+    extra = make_plugin(PromptCommand("backend:test", "Test"), PromptCommand("web:test", "Test"))
+    async with open_chat(extra) as chat:
+        await chat.type("/test x")
+        assert "Did you mean /backend:test or /web:test?" in chat.error
+        # The same code as in `hilum run`.
+        assert chat.error.startswith("E_UNKNOWN: ")
+        assert not chat.session.runs
+
+
 async def test_plugins_list_their_commands_and_carry_them_out():
     extra = make_plugin(
         PromptCommand("greet", "Greet somebody", "NAME", ("Ada", "Alan")),

@@ -76,7 +76,10 @@ class Catalog:
             scope: The scope of the agents to consider; empty for all agents.
         """
         entries = self.in_scope(scope)
-        named = [entry for entry in entries if entry.definition.name == name.casefold()]
+        wanted = name.casefold()
+        named = [entry for entry in entries if entry.definition.name == wanted]
+        if not named:
+            named = [entry for entry in entries if wanted in entry.definition.written_names]
         return min(named, key=lambda entry: entry.state != "on", default=None)
 
     @property

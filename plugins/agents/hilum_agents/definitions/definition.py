@@ -105,6 +105,22 @@ class Definition:
     problems: tuple[Problem, ...] = ()
     error: str = ""
 
+    @property
+    def written_names(self) -> tuple[str, ...]:
+        """Names such as 写手 in the file, or of the file, by which users can call the agent, too.
+
+        ``name`` has only ASCII letters, because models and logs use it.
+        """
+        stem = self.path.name.partition(".")[0]
+        found = dict.fromkeys(each.casefold() for each in (self.title, stem))
+        return tuple(each for each in found if not each.isascii() and each.split() == [each])
+
+    @property
+    def label(self) -> str:
+        """The name, with the one that the user wrote if it has other letters."""
+        written = self.written_names
+        return f"{written[0]} ({self.name})" if written else self.name
+
     def profile(self) -> Profile:
         """Return the profile that the kernel uses to run the agent."""
         # A program takes the place of the model; `model` then names the model that the program

@@ -61,6 +61,13 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
         return [node for node in (self.before, self.after) if node is not None]
 
 
+def keeps_kind(change: Change) -> bool:
+    """Return whether a change replaces an entry with one of the same kind."""
+    if change.before is None or change.after is None:
+        return False
+    return change.before.kind == change.after.kind
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A group of changes that were made together.
 

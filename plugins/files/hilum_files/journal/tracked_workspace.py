@@ -22,6 +22,7 @@ from hilum import StoreError, ToolError, Workspace, errors
 from hilum_files.journal.content_store import hash_content
 from hilum_files.journal.records import Change, spell_path, unspell_path
 from hilum_files.journal.tree import Node, node_at
+from hilum_files.paths import find_link_above
 from hilum_files.text import decode, quote, show, unified_diff
 
 try:
@@ -347,15 +348,25 @@ def find_made_changes(
     """
     made: list[Change] = []
     for change in changes:
-        try:
-            now = node_at(root / unspell_path(change.path), hash_content)
-        except OSError:
-            now = None
+        now = _node_unless_below_link(root, unspell_path(change.path))
         if _has_same_content(now, change.after):
             made.append(Change(change.path, change.before, now))
         elif include_doubtful and now != change.before:
             made.append(change)
     return tuple(made)
+
+
+def _node_unless_below_link(root: Path, name: str) -> Node | None:
+    """Return the node at a path in a folder; ``None`` if it is unreadable or below a link.
+
+    What a link shows is recorded elsewhere, if it is in the workspace.
+    """
+    if find_link_above(root, name) is not None:
+        return None
+    try:
+        return node_at(root / name, hash_content)
+    except OSError:
+        return None
 
 
 def _has_same_content(a: Node | None, b: Node | None) -> bool:

@@ -11,18 +11,20 @@ from pathlib import Path
 import attrs
 from hilum import ToolError, Workspace
 
-from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.content_store import ContentStore, hash_content
 from hilum_files.journal.joint_history import JointHistory
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.merging import Conflict, revert
-from hilum_files.journal.records import Change, Record, spell_path, unspell_path
+from hilum_files.journal.records import Change, Record, keeps_kind, spell_path, unspell_path
 from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
 from hilum_files.journal.shared_changes import Key, SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import Node, node_at
-from hilum_files.paths import chmod_unless_link
+from hilum_files.paths import chmod_unless_link, find_link_above
+from hilum_files.text import show
 
 CHANGED_SINCE = "it was changed since"
+_EMPTY = hash_content(b"")
 
 
 @attrs.frozen
@@ -95,7 +97,8 @@ def make_plan(
     for record in records:
         for change in record.changes:
             by_path.setdefault(change.path, []).append((record, change))
-    for path in sorted(by_path):
+    # A folder comes before its content, which may be below a link that the undo removes.
+    for path in sorted(by_path, key=unspell_path):
         planner.plan_path(path, by_path[path])
     return planner.plan()
 
@@ -120,9 +123,13 @@ class _Planner:
     _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
     _taken: dict[str, tuple[Key, ...]] = attrs.Factory(dict)
     _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
+    _removed_links: set[str] = attrs.Factory(set)
+    # The content of each path before the changes to undo.
+    _original: dict[str, Node | None] = attrs.Factory(dict)
 
     def plan(self) -> Plan:
         """Return the plan for all paths that have been planned so far."""
+        self._drop_impossible_steps()
         filled = self._plan_folders()
         undoes: dict[str, tuple[str, ...]] = {}
         for record in self._records:
@@ -153,6 +160,7 @@ class _Planner:
             made: The changes to undo at this path, oldest first, each with its record.
         """
         changes = [change for _, change in made]
+        self._original[path] = changes[0].before
         kinds = _kinds_of(changes)
         if "skipped" in kinds:
             self._left.append(path)
@@ -191,11 +199,101 @@ class _Planner:
     def _plan_step(self, path: str, now: Node | None, target: Node | None) -> None:
         """Plan the change of a path from its current to its target state, if they differ."""
         if target != now:
-            self._steps.append(Change(path, now, target))
+            step = Change(path, now, target)
+            self._steps.append(step)
+            if now is not None and now.kind == "link" and not keeps_kind(step):
+                self._removed_links.add(path)
         elif not self._ledger.is_last(path, self._records):
             # Later changes have already reverted this change, which stays in the chain of changes
             # so that the later changes can be undone.
             self._unchanged.add(path)
+
+    # --- steps that cannot be carried out ---------------------------------------------------------
+
+    def _drop_impossible_steps(self) -> None:
+        """Replace steps with conflicts if they could not be carried out or would lose content."""
+        while True:
+            found = {
+                **self._find_only_copies(),
+                **self._find_filled_folders(),
+                **self._find_without_folder(),
+            }
+            if not found:
+                return
+            self._conflicts.update(found)
+            # Each conflict may prevent further steps.
+            self._steps = [step for step in self._steps if step.path not in found]
+            self._merged = [path for path in self._merged if path not in found]
+
+    def _find_only_copies(self) -> dict[str, str]:
+        """Return the paths that have the only copy of what cannot be restored, with the reasons.
+
+        A command may have moved a file to such a path.
+        """
+        missing: dict[str, str] = {}
+        for path in self._conflicts:
+            node = self._original.get(path)
+            if node is not None and self._is_missing(path, node):
+                missing[node.hash] = path
+        for step in self._steps:
+            if step.after is not None:
+                missing.pop(step.after.hash, None)
+        found: dict[str, str] = {}
+        for step in self._steps:
+            if step.before is not None and step.before.hash in missing:
+                origin = show(unspell_path(missing[step.before.hash]))
+                found[step.path] = f"it is the only copy of {origin}, which cannot be restored"
+        return found
+
+    def _is_missing(self, path: str, node: Node) -> bool:
+        """Return whether a path does not have the content of a file that was there."""
+        if node.kind != "file" or not node.kept or node.hash == _EMPTY:
+            return False
+        try:
+            now = self._read(path)
+        except Conflict:
+            return True
+        return now is None or now.hash != node.hash
+
+    def _find_filled_folders(self) -> dict[str, str]:
+        """Return the folders that are to be replaced although other files are in them."""
+        folders: dict[str, Change] = {}
+        for step in self._steps:
+            if step.before is not None and step.before.kind == "folder" and not keeps_kind(step):
+                folders[unspell_path(step.path)] = step
+        deleted = {unspell_path(step.path) for step in self._steps if step.after is None}
+        found: dict[str, str] = {}
+        # The contents of a folder come before the folder itself.
+        for name in sorted(folders, reverse=True):
+            if self._is_left_empty(name, deleted):
+                continue
+            deleted.discard(name)
+            if folders[name].after is not None:
+                found[folders[name].path] = "other files are in it"
+        return found
+
+    def _find_without_folder(self) -> dict[str, str]:
+        """Return the paths that cannot be created because a parent folder is none."""
+        after = {unspell_path(step.path): step.after for step in self._steps}
+        found: dict[str, str] = {}
+        for step in self._steps:
+            if step.after is None:
+                continue
+            for parent in _find_parents(unspell_path(step.path)):
+                if parent not in after:
+                    after[parent] = self._look_at(parent)
+                node = after[parent]
+                if node is not None and node.kind != "folder":
+                    found[step.path] = f"{show(parent)} is not a folder"
+        return found
+
+    def _look_at(self, name: str) -> Node | None:
+        """Return the node of a path whose content does not matter; ``None`` if there is none."""
+        try:
+            status = os.lstat(self._workspace.root / name)
+        except OSError:
+            return None
+        return Node("folder" if stat.S_ISDIR(status.st_mode) else "file")
 
     # --- folders ----------------------------------------------------------------------------------
 
@@ -268,7 +366,8 @@ class _Planner:
         try:
             # An undo must not write through a link that replaced a folder.
             if self._workspace.resolve(real, follow=False) != real:
-                raise Conflict("one of its parent folders is now a link")
+                self._check_below_removed_link(path)
+                return None
             status = os.lstat(real)
             if stat.S_ISREG(status.st_mode) and status.st_size > MAX_KEPT_BYTES:
                 raise Conflict(
@@ -278,9 +377,20 @@ class _Planner:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ToolError:
-            raise Conflict("one of its parent folders is now a link") from None
+            self._check_below_removed_link(path)
+            return None
         except OSError as error:
             raise Conflict(f"it cannot be read: {error.strerror}") from None
+
+    def _check_below_removed_link(self, path: str) -> None:
+        """Check that the link above a path is removed by the undo, so that nothing is at the path.
+
+        Raises:
+            Conflict: The link stays.
+        """
+        link = find_link_above(self._workspace.root, unspell_path(path))
+        if link is None or spell_path(link) not in self._removed_links:
+            raise Conflict("one of its parent folders is now a link")
 
     def _keep(self, data: bytes) -> str:
         return self._store.put([data])[0]

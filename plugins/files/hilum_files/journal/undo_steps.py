@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hilum import HilumError, ToolError, Workspace, errors
 
 from hilum_files.journal.content_store import ContentStore
-from hilum_files.journal.records import Change, unspell_path
+from hilum_files.journal.records import Change, keeps_kind, unspell_path
 from hilum_files.journal.tree import Node
 from hilum_files.paths import chmod_unless_link, find_status, replace_file
 from hilum_files.text import show
@@ -77,7 +77,7 @@ def _apply(
     ordered = sorted(steps, key=lambda step: unspell_path(step.path))
     try:
         for step in reversed(ordered):
-            if step.before and not _keeps_kind(step):
+            if step.before and not keeps_kind(step):
                 name = unspell_path(step.path)
                 if not _remove(workspace, name, step.before, is_final=step.after is None):
                     kept.append(step.path)
@@ -87,7 +87,7 @@ def _apply(
             if step.after is None:
                 continue
             name = unspell_path(step.path)
-            before = step.before if _keeps_kind(step) else None
+            before = step.before if keeps_kind(step) else None
             _create(workspace, store, name, before, step.after)
             done.append(Change(step.path, before, step.after))
             if step.after.kind == "folder":
@@ -100,13 +100,6 @@ def _apply(
     return tuple(kept)
 
 
-def _keeps_kind(step: Change) -> bool:
-    """Return whether a step replaces an entry with one of the same kind."""
-    if step.before is None or step.after is None:
-        return False
-    return step.before.kind == step.after.kind
-
-
 def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
     """Make the folders of the steps writable for the user, and return their former modes."""
     folders: set[Path] = set()
@@ -115,11 +108,17 @@ def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
             if parent != root and parent.is_relative_to(root):
                 folders.add(parent)
     modes: dict[Path, int] = {}
+    links: set[Path] = set()
     # The outermost folders come first, because those inside an inaccessible one cannot be examined.
     for folder in sorted(folders):
+        # What is below a link is not changed; it may be outside the workspace.
+        if not links.isdisjoint(folder.parents):
+            continue
         with suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(folder)
             mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                links.add(folder)
             if stat.S_ISDIR(status.st_mode) and mode & 0o700 != 0o700:
                 chmod_unless_link(folder, mode | 0o700)
                 modes[folder] = mode

@@ -18,6 +18,9 @@ _DECISIONS: Mapping[str, Effect] = {
     **dict.fromkeys(("prompt", "ask"), "ask"),
     **dict.fromkeys(("forbidden", "forbid", "deny", "denied"), "deny"),
 }
+_OWN_SANDBOX = "hilum has its own sandbox, which always applies; see the settings guard.*"
+_NO_NETWORK = "the sandbox has no network; set guard.network in your own settings"
+_WRITABLE = "it restricts nothing; set guard.writable in your own settings for other folders"
 _DENIED = ("deny", "none")
 _ROOTS = (":workspace_roots", ":project_roots", ":cwd")
 MAX_COMMANDS = 64
@@ -37,6 +40,28 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
     profile = profiles.get(name)
     if isinstance(profile, dict):
         _read_profile(profile, ("permissions", name), loaded, rules)
+        _list_unused(profile, ("permissions", name), loaded, rules)
+
+
+def _list_unused(
+    profile: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, rules: RuleList
+) -> None:
+    """Name the keys of a profile that restrict nothing, for `hilum import`."""
+    unused: dict[tuple[str, ...], str] = {}
+    for key in profile.keys() - {"filesystem", "network"}:
+        unused[key,] = _OWN_SANDBOX
+    network = profile.get("network")
+    for key, value in network.items() if isinstance(network, dict) else ():
+        if key != "domains" and not (key == "enabled" and value is False):
+            unused["network", key] = _NO_NETWORK
+    files = profile.get("filesystem")
+    for path, access in files.items() if isinstance(files, dict) else ():
+        given = access.values() if isinstance(access, dict) else [access]
+        if "write" in given:
+            unused["filesystem", path] = _WRITABLE
+    for path, reason in unused.items():
+        line = loaded.find_line((*keys, *path))
+        rules.left.append(f"{'.'.join((*keys, *path))} (line {line}): {reason}")
 
 
 def _read_profile(

@@ -18,8 +18,12 @@ from hilum_guard.small_files import read_small_file
 
 MAX_COMMITS = 2_000
 """Maximum number of commits to read in search of the last one that two branches have in common."""
+MAX_LISTED = 200
+"""Maximum number of commits whose changes are listed."""
 MAX_TREES = 3_000
 """Maximum number of folders of a commit to read."""
+MAX_SETTINGS = 200_000
+"""Maximum size of a repository's settings, in bytes."""
 MAX_REFERENCES = 8_000_000
 """Maximum size of the packed references, in bytes."""
 _HASH = 20
@@ -56,7 +60,8 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
         git_folder: The Git folder of the working tree.
         common: The Git folder with the branches and objects.
         old: A commit, as in ``HEAD``, ``HEAD~2^2``, ``main`` and ``origin/main``; ``main...HEAD`` for
-            the last one that both have; ``-3`` for what each of three commits has changed.
+            the last one that both have; ``-3`` and ``main..HEAD`` for what each of several commits
+            has changed.
         new: Another commit; empty for the index. After ``-3``, the last of the commits.
 
     Returns:
@@ -72,8 +77,13 @@ def list_changed_files(git_folder: str, common: str, old: str, new: str) -> list
             start = _find_start(git_folder, common, head, revision)
             return _find_commit(store, start, revision)
 
+        if re.search(r"^-\d{1,3}$|(?<!\.)\.\.(?!\.)", old) and _shows_merges(common):
+            return None
         if re.fullmatch(r"-\d{1,3}", old):
             return sorted(map(os.fsdecode, _list_by_commits(store, find(new), int(old[1:]))))
+        if re.search(r"(?<!\.)\.\.(?!\.)", old):
+            one, _, other_name = old.partition("..")
+            return sorted(map(os.fsdecode, _list_by_range(store, find(one), find(other_name))))
         end = find(new) if new else b""
         one, dots, other_name = old.partition("...")
         begin = _find_merge_base(store, find(one), find(other_name)) if dots else find(old)
@@ -129,14 +139,20 @@ def _list_by_commits(store: GitObjectStore, start: bytes, count: int) -> set[byt
     while waiting and count > 0:
         commit = _read_commit(store, heapq.heappop(waiting)[1])
         count -= 1
-        if len(commit.parents) < 2:
-            before = _read_commit(store, commit.parents[0]).tree if commit.parents else b""
-            changed |= _compare_trees(store, before, commit.tree)
+        changed |= _list_changes(store, commit)
         for parent in commit.parents:
             if parent not in seen:
                 seen.add(parent)
                 heapq.heappush(waiting, (-_read_commit(store, parent).time, parent))
     return changed
+
+
+def _list_changes(store: GitObjectStore, commit: _Commit) -> set[bytes]:
+    """Return the files that a commit has changed; of a merge, `git log -p` shows none."""
+    if len(commit.parents) > 1:
+        return set()
+    before = _read_commit(store, commit.parents[0]).tree if commit.parents else b""
+    return _compare_trees(store, before, commit.tree)
 
 
 _IS_FOUND = 4
@@ -153,6 +169,32 @@ def _find_merge_base(store: GitObjectStore, one: bytes, other: bytes) -> bytes:
     """
     if one == other:
         return one
+    marks = _mark_histories(store, one, other)
+    found = [commit for commit, mark in marks.items() if mark & _IS_FOUND and not mark & _IS_PASSED]
+    if len(found) != 1:
+        raise ValueError("there is not one last common commit")
+    return found[0]
+
+
+def _list_by_range(store: GitObjectStore, one: bytes, other: bytes) -> set[bytes]:
+    """Return the files that the commits of `ONE..OTHER` have changed, without merges.
+
+    Raises:
+        ValueError: There are too many.
+    """
+    marks = _mark_histories(store, one, other) if one != other else {}
+    names = [name for name, mark in marks.items() if mark & (1 | 2) == 2]
+    if len(names) > MAX_LISTED:
+        raise ValueError("there are too many commits")
+    return {file for name in names for file in _list_changes(store, _read_commit(store, name))}
+
+
+def _mark_histories(store: GitObjectStore, one: bytes, other: bytes) -> dict[bytes, int]:
+    """Return which commits are in the histories of two: 1, 2 or both, and other marks.
+
+    Raises:
+        ValueError: The histories do not meet for too long.
+    """
     marks = {one: 1, other: 2}
     waiting = [(-_read_commit(store, each).time, each) for each in (one, other)]
     heapq.heapify(waiting)
@@ -170,10 +212,7 @@ def _find_merge_base(store: GitObjectStore, one: bytes, other: bytes) -> bytes:
             if marks.get(parent, 0) & passed_on != passed_on:
                 marks[parent] = marks.get(parent, 0) | passed_on
                 heapq.heappush(waiting, (-_read_commit(store, parent).time, parent))
-    found = [commit for commit, mark in marks.items() if mark & _IS_FOUND and not mark & _IS_PASSED]
-    if len(found) != 1:
-        raise ValueError("there is not one last common commit")
-    return found[0]
+    return marks
 
 
 _REVISION = re.compile(r"(HEAD|@|[A-Za-z][\w./-]*)(?:[~^]\d{0,3})*")
@@ -310,6 +349,12 @@ class _CommitReader:
             return True
         ends = (at + 1 for at, byte in enumerate(name) if byte == ord("/"))
         return any(name[:end] in self._same for end in ends)
+
+
+def _shows_merges(common: str) -> bool:
+    """Return whether the repository's settings may let `git log -p` show what merges change."""
+    settings = read_small_file(os.path.join(common, "config"), MAX_SETTINGS)
+    return settings is None or b"diffmerges" in settings.lower()
 
 
 def _has_replacements(common: str) -> bool:

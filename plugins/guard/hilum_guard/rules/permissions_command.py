@@ -19,6 +19,7 @@ from hilum.errors import E_BAD_ARGS, unknown_name_error
 from hilum.settings import load as load_settings
 from hilum.store import MemoryStore
 
+from hilum_guard.protected_files import restricting
 from hilum_guard.rules.matching import Rule, explain, parse
 from hilum_guard.rules.rule_files import add, explain_unknown_names, load, remove
 from hilum_guard.rules.tool_names import (
@@ -211,6 +212,9 @@ def _change(options: Namespace, folder: Path) -> int:
     already = "" if new else " (it already existed)"
     say(f"{options.action} {rule}, {where}{already}")
     say(explain(made))
+    path = (made.pattern or "").lstrip("/")
+    if options.action == "allow" and restricting(path):
+        say("Each change of this file still needs approval, because it may restrict the agent.")
     return COMPLETED
 
 
