@@ -96,6 +96,7 @@ _HOMES = {
     ),
     "workspace_files": ("WorkspaceFiles", "find_branch"),
     "plugins": ("rehearse_loading",),
+    "private_folders": ("make_private_folder",),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",
@@ -138,7 +139,7 @@ _HOMES = {
     ),
     "standard": ("open_standard_session", "read_session_options"),
     "sub_commands": ("load_command",),
-    "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
+    "temporary": ("make_temporary_folder", "open_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "verdicts": ("Judgement", "judge_call", "judge_whole_call"),
     "wall_clock": ("read_clock", "use_clock"),

@@ -87,6 +87,7 @@ from hilum.model_calls import admit_model_call as admit_model_call
 from hilum.network import find_proxy as find_proxy
 from hilum.network import is_loopback as is_loopback
 from hilum.plugins import rehearse_loading as rehearse_loading
+from hilum.private_folders import make_private_folder as make_private_folder
 from hilum.processes import Command as Command
 from hilum.processes import Completed as Completed
 from hilum.processes import Process as Process
@@ -136,6 +137,7 @@ from hilum.standard import open_standard_session as open_standard_session
 from hilum.standard import read_session_options as read_session_options
 from hilum.sub_commands import load_command as load_command
 from hilum.temporary import make_temporary_folder as make_temporary_folder
+from hilum.temporary import open_temporary_folder as open_temporary_folder
 from hilum.temporary import sweep_temporary_folders as sweep_temporary_folders
 from hilum.time_limits import calls_left_behind as calls_left_behind
 from hilum.tools import EVERYTHING as EVERYTHING

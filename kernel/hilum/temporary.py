@@ -14,7 +14,9 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
@@ -41,26 +43,65 @@ def make_temporary_folder(kind: str = "") -> tuple[str, int]:
         removing the folder.
     """
     while True:
-        folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
-        new = os.path.join(folder, _NEW_OWNER)
-        try:
-            # O_CLOEXEC, because a child process with this file descriptor would keep the lock after
-            # the owner has ended.
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            continue  # another process removed the folder, because this one was suspended too long
-        try:
-            _lock(fd)
-            # The file is renamed after it is locked, so that no other process sees an unlocked
-            # owner file.
-            os.rename(new, os.path.join(folder, OWNER))
-        except (BlockingIOError, FileNotFoundError):
-            os.close(fd)
-            continue
-        except BaseException:
-            os.close(fd)
-            raise
-        return folder, fd
+        folder = tempfile.mkdtemp(prefix=_make_prefix(kind))
+        fd = _claim(folder)
+        if fd is not None:
+            return folder, fd
+
+
+@contextmanager
+def open_temporary_folder(kind: str) -> Iterator[Path]:
+    """Create a temporary folder for this process, and remove it at the end of the ``with`` block.
+
+    If this process is killed, the next session removes the folder. Blocks.
+
+    Args:
+        kind: A part of the folder's name that shows people its purpose.
+    """
+    while True:
+        made = tempfile.TemporaryDirectory(prefix=_make_prefix(kind), ignore_cleanup_errors=True)
+        with made as folder:
+            fd = _claim(folder)
+            if fd is None:
+                continue
+            try:
+                yield Path(folder)
+            finally:
+                # On Windows, an open file cannot be removed.
+                os.close(fd)
+            return
+
+
+def _make_prefix(kind: str) -> str:
+    return f"{PREFIX}{kind}-" if kind else PREFIX
+
+
+def _claim(folder: str) -> int | None:
+    """Create and lock the owner file of a new folder.
+
+    Returns:
+        A file descriptor that holds the lock; None if another process removed the folder, because
+        this one was suspended too long.
+    """
+    new = os.path.join(folder, _NEW_OWNER)
+    try:
+        # O_CLOEXEC, because a child process with this file descriptor would keep the lock after the
+        # owner has ended.
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        _lock(fd)
+        # The file is renamed after it is locked, so that no other process sees an unlocked owner
+        # file.
+        os.rename(new, os.path.join(folder, OWNER))
+    except (BlockingIOError, FileNotFoundError):
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def sweep_temporary_folders() -> None:

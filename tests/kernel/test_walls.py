@@ -38,6 +38,7 @@ FLOORS = [
         "frontmatter",
         "network",
         "temporary",
+        "private_folders",
         "copy_titles",
         "identifiers",
         "json_sizes",

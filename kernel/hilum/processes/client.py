@@ -16,7 +16,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from errno import E2BIG, EINVAL, ENOENT
+from errno import E2BIG, EAGAIN, EINVAL, ENOENT
 from subprocess import DEVNULL
 from typing import NamedTuple, Self
 
@@ -563,6 +563,8 @@ class Process:
         hint = "Check the path and mode of the program, and its arguments."
         if number == E2BIG:
             hint = "Put the long argument into a file."
+        elif number == EAGAIN:
+            hint = "Too many processes run. End some of them, and run the command again."
         return CommandError(message, hint=hint)
 
 

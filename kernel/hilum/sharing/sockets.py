@@ -23,6 +23,7 @@ from pathlib import Path
 
 import trio
 
+from hilum.private_folders import make_private_folder
 from hilum.settings import data_folder, lock_folder
 
 FOLDER = "sockets"
@@ -67,7 +68,7 @@ def listen(path: Path) -> trio.SocketListener:
     Raises:
         OSError: The socket cannot be created, or the folder belongs to somebody else.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     _make_private(path.parent)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

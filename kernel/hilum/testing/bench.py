@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -22,6 +21,7 @@ from hilum.models import Model, Request
 from hilum.runs import Run
 from hilum.session import Session
 from hilum.store import Store
+from hilum.temporary import open_temporary_folder
 from hilum.testing.models import ModelProvider, ScriptedModel
 from hilum.testing.script import Scripted, say, use
 
@@ -331,8 +331,8 @@ def _base(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
         Path(folder).mkdir(parents=True, exist_ok=True)
         yield Path(folder).resolve()
         return
-    with TemporaryDirectory(prefix="hilum-bench-", ignore_cleanup_errors=True) as made:
-        yield Path(made).resolve()
+    with open_temporary_folder("bench") as made:
+        yield made.resolve()
 
 
 @contextmanager

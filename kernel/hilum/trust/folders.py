@@ -17,6 +17,7 @@ import attrs
 
 from hilum import settings
 from hilum.errors import HilumError, UsageError
+from hilum.private_folders import make_private_folder
 from hilum.settings import config_folder
 from hilum.store import spell_folder, unspell_folder
 from hilum.trust.files import combine_hashes, hash_files
@@ -195,7 +196,7 @@ class TrustedFolders:
     def _write_list(self, root: str, hashes: dict[str, str]) -> None:
         path = self._list_file(root)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             new = path.with_suffix(f".{os.urandom(4).hex()}")
             new.write_text(json.dumps(hashes))
             # The list is replaced atomically, because another process may be reading it.

@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum import HilumError, Workspace
+from hilum import HilumError, Workspace, environment
 
 from hilum_lint.checkers import Checker
 
@@ -29,6 +29,7 @@ MAX_DEPTH = 2
 # them again.
 MAX_FOLDERS = 200
 _SKIPPED = {"node_modules", "target", "build", "dist", "__pycache__"}
+# The command by which a project installs its tools; empty if the file does not tell.
 _LOCKS = {
     "python": {
         "uv.lock": "uv sync",
@@ -36,7 +37,7 @@ _LOCKS = {
         "pdm.lock": "pdm install",
         "Pipfile.lock": "pipenv install --dev",
         "requirements-dev.txt": "pip install -r requirements-dev.txt",
-        "pyproject.toml": "pip install in its environment",
+        "pyproject.toml": "",
     },
     "node": {
         "pnpm-lock.yaml": "pnpm install",
@@ -255,11 +256,12 @@ class LintProject:
         for above in self._upwards(folder):
             for inside in (".venv/bin", "venv/bin", "node_modules/.bin"):
                 yield str(above / inside)
-        active = os.environ.get("VIRTUAL_ENV")
+        environ = environment()
+        active = environ.get("VIRTUAL_ENV")
         if active:
             yield os.path.join(active, "bin")
         # A relative PATH entry would refer to a folder in the project.
-        yield from (place for place in os.get_exec_path() if os.path.isabs(place))
+        yield from (place for place in os.get_exec_path(environ) if os.path.isabs(place))
 
     def _is_outside(self, path: str) -> bool:
         """Return whether a program and its folder are outside the workspace.
@@ -279,11 +281,14 @@ class LintProject:
         return any(path.is_relative_to(root) for root in self.workspace.roots)
 
     def _explain_installation(self, checker: Checker, folder: Path) -> str:
-        """Return a hint that names the command with which the project installs its tools."""
+        """Return a hint that names the command which installs a checker."""
         for above in self._upwards(folder):
             for file, way in _LOCKS[checker.comes].items():
-                if file in self._list_names(above):
+                if file not in self._list_names(above):
+                    continue
+                if way:
                     return f"; the project installs it with: {way}"
+                return f"; install it in the project's environment: pip install {checker.name}"
         return ""
 
     # --- files ------------------------------------------------------------------------------------

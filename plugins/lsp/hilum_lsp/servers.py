@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
+from hilum import environment, home_folder
 from hilum_lint.checkers import Checker
 
 _PYTHON = {".py": "python", ".pyi": "python"}
@@ -148,7 +149,7 @@ def _find_missing_component(program: str, component: str) -> str:
     """
     if os.path.basename(os.path.realpath(program)) != "rustup":
         return ""
-    home = os.environ.get("RUSTUP_HOME") or os.path.expanduser("~/.rustup")
+    home = environment().get("RUSTUP_HOME") or os.path.join(home_folder(), ".rustup")
     toolchains = os.path.join(home, "toolchains")
     try:
         names = os.listdir(toolchains)

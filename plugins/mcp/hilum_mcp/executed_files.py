@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any
 
 import msgspec
-from hilum import UsageError, errors
+from hilum import UsageError, environment, errors
 
 from hilum_mcp.server_config import ServerConfig
 
@@ -156,7 +156,10 @@ class _FileSearch:
         server = self._server
         words = [server.command, *server.args]
         # PATH may contain a folder of the project, such as `.venv/bin`.
-        program = None if "/" in server.command else shutil.which(server.command)
+        program = None
+        if "/" not in server.command:
+            path = environment().get("PATH", os.defpath)
+            program = shutil.which(server.command, path=path)
         if program:
             self._add_word(program)
         if server.env_file:

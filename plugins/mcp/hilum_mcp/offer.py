@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 
 
 class OfferedTool(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -100,7 +100,7 @@ def save_offer(digest: str, offer: Offer) -> None:
 def write_cache(file: Path, data: bytes) -> None:
     """Write a cache file. A failure is ignored, because the cache only saves time. Blocks."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(file.parent)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
             new.write(data)
         # The file is replaced atomically, so that no session reads an incomplete one.

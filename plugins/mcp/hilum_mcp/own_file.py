@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hilum import StoreError, UsageError, errors
+from hilum import StoreError, UsageError, errors, make_private_folder
 from hilum.settings import lock_folder
 
 from hilum_mcp.private_files import write_private
@@ -131,7 +131,7 @@ def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     # If the file is a link, for example into a repository of settings, the link is kept.
     path = Path(os.path.realpath(file))
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         # The file is read and written under one lock, so that no change by another process is lost.
         with lock_folder(path.parent):
             data = _read(file)

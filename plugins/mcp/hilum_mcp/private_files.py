@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from hilum import StoreError
+from hilum import StoreError, make_private_folder
 
 
 def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
@@ -24,7 +24,7 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
     """
     path = Path(os.path.realpath(file)) if keep_mode else file
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         mode = 0o600
         if path.exists():
             # os.replace ignores the mode of the old file. Opening the old file for writing fails if

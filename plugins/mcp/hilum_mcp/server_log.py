@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import Path
 
 import trio
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 from trio.to_thread import run_sync as in_thread
 
 # Maximum size of a log file in bytes. A full file is kept as the previous log, and a new file is
@@ -100,7 +100,7 @@ class ServerLog:
         # from redirecting the log with a symbolic link.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self.file.parent)
             with os.fdopen(os.open(self.file, flags, 0o600), "ab") as file:
                 file.write(data)
                 is_full = file.tell() > MAX_BYTES

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
@@ -64,7 +64,7 @@ def forget_login(server: ServerConfig) -> bool:
 
 
 def _open_lock(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 

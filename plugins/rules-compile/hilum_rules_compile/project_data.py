@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 
 from hilum_rules_compile.atomic_files import replace_file
 
@@ -28,7 +28,7 @@ def data_file(top: Path, name: str) -> Path:
 def write_data(path: Path, data: bytes) -> None:
     """Write a file atomically. A failure is ignored: the data can be made again. Blocks."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         replace_file(path, data)
     except OSError:
         return

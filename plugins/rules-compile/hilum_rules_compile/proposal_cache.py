@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
+from hilum import make_private_folder
 from hilum.settings import lock_folder
 
 from hilum_rules_compile.project_data import data_file, read_data, write_data
@@ -73,7 +74,7 @@ def _update(top: Path, new: Mapping[str, CachedProposal], gone: Collection[str])
     """Change the kept proposals, while no other process changes them."""
     path = data_file(top, FILE)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         with lock_folder(path.parent):
             known = _decode(read_data(path))
             kept = {name: each for name, each in known.items() if name not in gone}

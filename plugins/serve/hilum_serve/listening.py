@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from hilum import UsageError
+from hilum import UsageError, make_private_folder
 from hilum.listening import listen
 from hilum.settings import data_folder
 
@@ -50,7 +50,7 @@ def write_server_file(
 ) -> Path:
     """Write the file about this server, and return its path."""
     found = path or server_file_path(port)
-    found.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(found.parent)
     about = ServerFile(
         pid=os.getpid(),
         port=port,

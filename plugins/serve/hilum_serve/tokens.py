@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import msgspec
-from hilum import UsageError
+from hilum import UsageError, make_private_folder
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
 from hilum.settings import config_folder, lock_folder
 
@@ -103,7 +103,7 @@ def write_tokens(path: Path, tokens: Sequence[StoredToken]) -> None:
 @contextmanager
 def _lock_folder(path: Path) -> Iterator[None]:
     """Create the folder of the file, and let no other process change the file in the block."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     with lock_folder(path.parent):
         yield
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
-from hilum import HilumError, cache_folder
+from hilum import HilumError, cache_folder, make_private_folder
 from hilum.errors import E_BUSY
 
 from hilum_skills import lazy
@@ -204,7 +204,7 @@ class Clones(msgspec.Struct, frozen=True):
     @asynccontextmanager
     async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
         """Hold the lock on a repository, or do nothing if the disk does not support locks."""
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.root)
         file = os.open(
             # The lock is next to the folder, because ``remove`` renames the folder while holding
             # the lock.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 from hilum.settings import lock_folder
 
 MAX_ENTRIES = 2000
@@ -253,7 +253,7 @@ class History:
             self.problem = f"The history was not saved: secrets could not be removed ({error})."
             return
         try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.file.parent)
             # The lock makes sure that the file is not replaced while another process appends to it.
             with lock_folder(self.file.parent):
                 if lines:

@@ -7,13 +7,14 @@ the user pasted as images count, so that a reference in a pasted text attaches n
 
 from __future__ import annotations
 
+import atexit
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path, PurePath
 
 import trio
-from hilum import Image, UsageError, read_image
+from hilum import Image, UsageError, open_temporary_folder, read_image
 from hilum.errors import E_NOT_FOUND
 
 from hilum_terminal.system_clipboard import SystemClipboard
@@ -39,7 +40,7 @@ class PromptImages:
     def __init__(self) -> None:
         self._paths: list[str] = []
         self._restored: dict[str, Image] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._count = 0
 
     def remember(self, paths: Iterable[str]) -> None:
@@ -108,9 +109,11 @@ class PromptImages:
                 hint="Copy an image, or paste the path of an image file.",
             )
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hilum-clipboard-")
+            opened = ExitStack()
+            self._folder = opened.enter_context(open_temporary_folder("clipboard"))
+            atexit.register(opened.close)
         self._count += 1
-        path = Path(self._folder.name) / f"clipboard-{self._count}.png"
+        path = self._folder / f"clipboard-{self._count}.png"
         await trio.Path(path).write_bytes(data)
         # A file that models do not accept is an error now, not when the prompt is sent.
         await trio.to_thread.run_sync(read_image, path)

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 import attrs
 import trio
-from hilum import HilumError, data_folder
+from hilum import HilumError, data_folder, make_private_folder
 from hilum.command import escape_terminal
 from hilum.store import spell_folder
 from hilum.trust import TrustedFolders, hash_files
@@ -338,7 +338,7 @@ def _remember_declined(contents: FolderContents) -> None:
     latest = dict(list(known.items())[-MAX_DECLINED:])
     path = _declined_file()
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_text(json.dumps(latest, indent=1), encoding="utf-8")
         os.replace(new, path)

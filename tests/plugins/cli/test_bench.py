@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
-from hilum import HilumError, UsageError
+from hilum import HilumError, UsageError, sweep_temporary_folders
 from hilum.processes import Warden
 from hilum_cli.bench import advice, command, measuring, memory, project_copy
 
@@ -162,6 +163,28 @@ def test_a_signal_ends_it_and_leaves_no_copy(repository, tmp_path, name):
     assert out == ""
     assert "E_" not in err
     assert list(temporary.glob("hilum-bench-*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no folder is locked there")
+def test_the_copy_that_a_killed_process_leaves_is_swept(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "hilum", "bench", "-C", str(repository)],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while "Copying" not in process.stderr.readline():
+            assert process.poll() is None
+        sweep_temporary_folders()
+        assert list(tmp_path.glob("hilum-bench-*"))
+        process.kill()
+        # Its child processes end at once, and close the pipe.
+        process.stderr.read()
+    sweep_temporary_folders()
+    assert list(tmp_path.glob("hilum-bench-*")) == []
 
 
 # --- the measurement ------------------------------------------------------------------------------

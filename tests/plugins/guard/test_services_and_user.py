@@ -1,6 +1,7 @@
 """While only services run, the user's own new files are not blamed on a command."""
 
 import os
+import threading
 from pathlib import Path
 
 import hilum_files
@@ -21,6 +22,14 @@ WRITER = """
 import os
 os.mkdir("new")
 open("new/." + "envrc", "w").close()
+"""
+# Ends when the file has been made inert.
+WAITING_WRITER = f"""{WRITER}
+import time
+for _ in range(400):
+    if os.path.exists("new/.envrc.quarantined"):
+        break
+    time.sleep(0.05)
 """
 
 
@@ -163,6 +172,35 @@ async def test_harmless_calls_beside_a_service_are_not_blamed(tmp_path: Path) ->
         (root / "write.py").write_text(WRITER)
         result = await bench.call("run_terminal_cmd", command="python3 write.py")
         assert result.code == "E_DENIED"
+
+
+async def test_the_call_that_wrote_a_file_is_blamed_however_slow_the_thread_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that found the file may not run again until the next call."""
+    check = WorkspaceWatcher.check
+    is_over = threading.Event()
+
+    def check_and_stall(self: WorkspaceWatcher, **options: bool) -> list[str]:
+        sentences = check(self, **options)
+        if sentences and threading.current_thread().name == "hilum workspace":
+            stalled.append(sentences)
+            is_over.wait(20)
+        return sentences
+
+    stalled: list[list[str]] = []
+    monkeypatch.setattr(WorkspaceWatcher, "check", check_and_stall)
+    plugins = (hilum_guard, hilum_shell)
+    async with open_bench(*plugins, folder=tmp_path, approve="auto") as bench:
+        (bench.workspace / "write.py").write_text(WAITING_WRITER)
+        try:
+            first = await bench.call("run_terminal_cmd", command="python3 write.py")
+        finally:
+            is_over.set()
+        second = await bench.call("run_terminal_cmd", command="echo innocent")
+    assert stalled
+    assert (first.code, second.code) == ("E_DENIED", ""), (first.text, second.text)
+    assert "new/.envrc" in first.text
 
 
 @pytest.mark.parametrize(

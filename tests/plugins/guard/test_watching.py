@@ -303,6 +303,31 @@ def test_a_setting_of_the_users_that_names_no_path_stops_nothing(root: Path, key
     assert len(one.check()) == 1
 
 
+def test_what_was_made_inert_is_known_before_anybody_finds_nothing_to_do(root: Path) -> None:
+    """A call whose check waits for another one, or finds that nothing is dirty, reads the report."""
+    reports: list[tuple[list[str], bool, list[str]]] = []
+
+    def report(sentences: list[str]) -> None:
+        # Another thread cannot check until the report is made.
+        other = threading.Thread(target=lambda: found.extend(one.check()) or ended.set())
+        found: list[str] = []
+        ended = threading.Event()
+        other.start()
+        assert not ended.wait(0.05)
+        waiting.append(other)
+        reports.append((sentences, one.dirty, found))
+
+    waiting: list[threading.Thread] = []
+    one = WorkspaceWatcher([str(root)], alive=lambda: 0, report=report)
+    one.begin()
+    (root / ".envrc").write_text("x")
+    said = one.check()
+    waiting[0].join(20)
+    assert reports == [(said, True, [])]
+    assert said
+    assert not one.dirty
+
+
 class FailureRecorder(SandboxObserver):
     """Records the errors of failed checks."""
 

@@ -10,10 +10,13 @@ from pathlib import Path
 import hilum_lint
 import pytest
 import trio
-from hilum import SettingsError, ToolDenied, hookimpl
+from hilum import SettingsError, ToolDenied, Workspace, hookimpl
 from hilum.errors import E_FILE_NOT_FOUND, E_PATH_TRAVERSAL
+from hilum.settings import use_environment
 from hilum.testing import open_bench, use
 from hilum.trust import TrustedFolders
+from hilum_lint.checkers import CHECKERS
+from hilum_lint.project import LintProject
 
 TOOLCHAINS = os.environ.get("RUSTUP_HOME") or str(Path.home() / ".rustup")
 RUFF = '[tool.ruff.lint]\nselect = ["E", "F"]\n'
@@ -175,6 +178,42 @@ async def test_configured_and_not_installed_is_told_with_the_projects_own_way(
         "Not checked with eslint (web/eslint.config.js): it is not installed; the project installs it with: npm ci."
         in text
     )
+
+
+async def test_what_no_file_tells_how_to_install_is_installed_with_pip(
+    opened, put, monkeypatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    put({"pyproject.toml": "[tool.mypy]\n", "a.py": "x = 1\n"})
+    async with opened() as bench:
+        text = (await bench.call("read_lints", paths=["a.py"])).text
+    assert "it is not installed; install it in the project's environment: pip install mypy." in text
+
+
+def test_the_environment_of_the_kernel_tells_where_programs_are(put, root, monkeypatch) -> None:
+    """Not that of the process, in which other kernels may run."""
+    put({"setup.cfg": "[flake8]\n", "a.py": "x = 1\n"})
+    checkers = [checker for checker in CHECKERS if checker.name == "flake8"]
+    programs = {}
+    for name in ("path", "active/bin", "process"):
+        folder = root.parent / name
+        folder.mkdir(parents=True)
+        programs[name] = folder / "flake8"
+        programs[name].write_text("#!/bin/sh\n")
+        programs[name].chmod(0o755)
+
+    def find(environ: dict[str, str]) -> str:
+        with use_environment(environ):
+            (use,) = LintProject(Workspace(root), checkers, True).plan([root / "a.py"])
+        return use.program
+
+    monkeypatch.setenv("PATH", str(programs["process"].parent))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    path = {"PATH": str(programs["path"].parent)}
+    assert find(path) == str(programs["path"])
+    active = {**path, "VIRTUAL_ENV": str(root.parent / "active")}
+    assert find(active) == str(programs["active/bin"])
 
 
 async def test_in_an_untrusted_folder_nothing_of_the_project_runs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import hilum_guard
 import trio
-from hilum import FileChanges, HilumError, ToolDenied, ToolError, UsageError
+from hilum import FileChanges, HilumError, ToolDenied, ToolError, UsageError, environment
 from hilum.hooks import find_first_error
 
 from hilum_acp.guests import process
@@ -340,7 +341,7 @@ class Guest:
 
 
 def _check_program(program: str) -> None:
-    if shutil.which(program) is None:
+    if shutil.which(program, path=environment().get("PATH", os.defpath)) is None:
         raise UsageError(
             f"There is no program {program!r}.", hint="Install it, or correct the file."
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
-from hilum import Message, UsageError, data_folder
+from hilum import Message, UsageError, data_folder, make_private_folder
 
 try:
     import fcntl
@@ -56,7 +56,7 @@ def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
         The lock file (closing it releases the lock), or ``None`` if another session holds the lock.
     """
     path = path_of(workspace, agent).with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     file = path.open("ab")
     if fcntl is None:
         return file  # without locks, the session that writes last wins
@@ -97,7 +97,7 @@ def save(conversation: StoredConversation) -> None:
         OSError: The file could not be written.
     """
     path = path_of(conversation.workspace, conversation.agent)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     # Two processes must not write to the same temporary file.
     part = path.with_suffix(f".{os.getpid()}.part")
     # Only the user may read an agent's conversation.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import UsageError
+from hilum import UsageError, open_temporary_folder
 from hilum.command import Parser, check_folder, check_text, escape_terminal
 
 from hilum_cli.options import run_async
@@ -84,8 +83,8 @@ def main(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     source = _check_project(check_folder(options.workspace))
-    with tempfile.TemporaryDirectory(prefix="hilum-bench-") as folder:
-        report, signal = run_async(_measure_until_stopped, source, Path(folder), options)
+    with open_temporary_folder("bench") as folder:
+        report, signal = run_async(_measure_until_stopped, source, folder, options)
     if signal:
         return 128 + signal
     out = Out(1)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from hilum import HilumError, UsageError
+from hilum import HilumError, UsageError, make_private_folder
 from hilum.command import Parser, check_text
 from hilum.errors import E_FAILED
 from hilum.fork_client import COMMAND, call_with_address, find_socket
@@ -329,7 +329,7 @@ def lock_folder_of(path: str, kept: int = -1) -> int:
     import fcntl  # only on POSIX
 
     folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(f"{folder} is not a folder of this user")

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum import StoreError
+from hilum import StoreError, make_private_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -176,7 +176,7 @@ class ContentStore:
     def _connect(self) -> sqlite3.Connection:
         import sqlite3
 
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self._folder)
         file = self._folder / "objects.db"
         _create_file(file)
         # The lock above lets only one thread at a time use the connection.

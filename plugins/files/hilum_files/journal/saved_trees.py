@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
+from hilum import make_private_folder
 
 from hilum_files.journal.tree import Tree, TreeEntry, decode_tree, encode_tree
 
@@ -38,7 +39,7 @@ class SavedTree:
 
     def write(self, tree: Tree) -> None:
         """Write a whole snapshot."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self._folder)
         temporary = self._folder / f".{self._path.name}.tmp"
         with open(temporary, "wb", opener=_open_private) as file:
             file.write(_make_part(encode_tree(tree)))

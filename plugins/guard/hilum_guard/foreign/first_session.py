@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 
 from hilum_guard.foreign.files import AGENTS
 
@@ -92,7 +92,7 @@ def _is_first(workspace: Path) -> bool:
     digest = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
     marker = data_folder() / "import" / digest
     try:
-        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(marker.parent)
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError:
         # If nothing can be stored, the line would be repeated in every session.

@@ -117,6 +117,16 @@ def make_join_script(folder: str) -> str:
     return _JOIN.format(name=os.path.basename(folder), procs=procs, owner=os.getpid())
 
 
+def count_refusals(folder: str) -> int:
+    """Return how often the system has refused a process or a thread because of a group's limit."""
+    with suppress(OSError, ValueError), open(f"{folder}/pids.events", encoding="ascii") as file:
+        for line in file:
+            name, _, count = line.partition(" ")
+            if name == "max":
+                return int(count)
+    return 0
+
+
 def remove_group(folder: str) -> None:
     """Remove a group, unless a process runs in it."""
     with suppress(OSError):

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 
 from hilum_guard.file_names import digest_path
 
@@ -88,7 +88,7 @@ class Masks:
         """Create and lock a mask; return False if another process removed it first."""
         if not os.path.lexists(path):
             record = _record(path)
-            record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(record.parent)
             # The record is written before the mask: if hilum is killed in between, the next session
             # finds a record without a mask, which is harmless.
             record.write_bytes(os.fsencode(path))

@@ -177,7 +177,12 @@ class Sandbox:
         self._mark = RunMarker(self._root)
         writable = sandbox_policy.find_writable(workspace, settings)
         self.watch = WorkspaceWatcher(
-            writable, os.path.realpath(self.temp), mark=self._mark, uses_events=True
+            writable,
+            os.path.realpath(self.temp),
+            mark=self._mark,
+            # The observer changes when the session begins.
+            report=lambda sentences: self.observer.report_undone(sentences),
+            uses_events=True,
         )
         self._follower: WatchThread | None = None
 
@@ -398,13 +403,11 @@ class Sandbox:
         # The watcher must know the state before the command, so `watch.begin` comes before the
         # command starts.
         if enforced.by == "bubblewrap":
-            watched, sentences = self.watch.begin(
+            watched, _ = self.watch.begin(
                 partial(self._put_masks, roots), closed=closed, writes=not command.read_only
             )
         else:
-            watched, sentences = self.watch.begin(closed=closed, writes=not command.read_only)
-        if sentences:
-            self.observer.report_undone(sentences)
+            watched, _ = self.watch.begin(closed=closed, writes=not command.read_only)
         if self.watch.unmarked:
             self.observer.report_unmarked(self.watch.unmarked)
         if self.watch.truncated:
@@ -609,9 +612,7 @@ class Sandbox:
         except Exception as error:  # the user is informed, and the other steps still run
             self.observer.report_failure(error)
             return
-        if sentences:
-            self.observer.report_undone(sentences)
-            self.watch.note_told(sentences)
+        self.watch.note_told(sentences)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import msgspec
-from hilum import data_folder
+from hilum import data_folder, make_private_folder
 
 from hilum_guard.file_names import digest_path
 from hilum_guard.repositories import git_metadata
@@ -156,7 +156,7 @@ class RunMarker:
         Raises:
             OSError: The file cannot be created, or its file system does not support locks.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         while True:
             path = self._path(OWNER)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -175,7 +175,7 @@ class RunMarker:
             # seemed to have no owner.
             os.close(fd)
             self.name = uuid4().hex
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.folder)
 
     def _path(self, ending: str) -> str:
         # Each command uses three of them, and to join paths takes much longer.

@@ -66,6 +66,4 @@ class WatchThread:
         paths = self._watch.replaced()
         if paths:
             self._observer.report_replaced(paths)
-        messages = self._watch.check()
-        if messages:
-            self._observer.report_undone(messages)
+        self._watch.check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVarTuple
@@ -30,6 +31,7 @@ from hilum import (
 from hilum.events import CallDone
 
 from hilum_guard.file_names import is_below, printable
+from hilum_guard.sandbox.process_limit import explain_limit
 from hilum_guard.sandbox.session_sandbox import BACKGROUND, Sandbox
 from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.watching.folder_scan import MAX_FOLDERS
@@ -83,9 +85,9 @@ class WorkspaceGuard(SandboxObserver):
         # Paths that a file tool writes if the user approves, by agent and call.
         self._expected: dict[tuple[str, str], tuple[str, ...]] = {}
         self._follows = False
-        self._checking = SharedWork[None](box.turns)
-        # Sentences that the model reads with the next result.
-        self._unread: list[str] = []
+        self._checking = SharedWork[list[str]](box.turns)
+        # Sentences that the model reads with the next result. Threads append to it.
+        self._unread: deque[str] = deque()
         self._unread_losses: list[str] = []
         self._reported: set[str] = set()
         self._nursery: trio.Nursery | None = None
@@ -134,6 +136,8 @@ class WorkspaceGuard(SandboxObserver):
 
     def report_undone(self, sentences: list[str]) -> None:
         """Inform the user and the model of what was undone."""
+        # The event loop may take the result of the command before it runs a function of a thread.
+        self._unread.extend(sentences)
         self._run_in_loop(self._tell_undone, sentences)
 
     def report_replaced(self, paths: list[str]) -> None:
@@ -251,7 +255,7 @@ class WorkspaceGuard(SandboxObserver):
         if self._box.watch.dirty:
             try:
                 # Commands that end while a check runs share the next one.
-                await self._checking.run("check", self._check)
+                await self._checking.run("check", self._box.watch.check)
             except Exception as error:
                 # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
@@ -260,23 +264,17 @@ class WorkspaceGuard(SandboxObserver):
         if losses:
             text = Text("\n".join(losses), "guard")
             result = msgspec.structs.replace(result, parts=(*result.parts, text))
-        unread = self._unread
-        self._unread = []
+        unread: list[str] = []
+        while self._unread:
+            unread.append(self._unread.popleft())
         if unread:
             return self._add_undone(agent, result, unread)
         if losses:
             return result
-        hint = self._explain_refusal(result)
+        hint = self._explain_limit(result) or self._explain_refusal(result)
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
-
-    def _check(self) -> None:
-        """Check the workspace, and report what was undone. Blocks."""
-        sentences = self._box.watch.check()
-        if sentences:
-            # The event loop reads the report before it learns that the check has ended.
-            self.report_undone(sentences)
 
     def _add_undone(self, agent: Agent, result: ToolResult, sentences: Sequence[str]) -> ToolResult:
         """Return a result with notes on what was undone; a call that may have done it fails."""
@@ -296,6 +294,12 @@ class WorkspaceGuard(SandboxObserver):
             notes.append(_UNATTRIBUTED_FOR_MODEL.format(listed=listed))
         parts = (*result.parts, *(Text(note, "guard") for note in notes))
         return msgspec.structs.replace(result, parts=parts, code=code)
+
+    def _explain_limit(self, result: ToolResult) -> str:
+        """Return how a call reached the limit on processes; empty for other results."""
+        if not result.code or not self._box.describe_kind():
+            return ""
+        return explain_limit(self._session, self._box.settings.processes, result.text)
 
     def _explain_refusal(self, result: ToolResult) -> str:
         """Return why a command could not write; empty for other results."""
@@ -334,6 +338,11 @@ class WorkspaceGuard(SandboxObserver):
         Args:
             output: The output of the command.
         """
+        if self._box.describe_kind():
+            limit = self._box.settings.processes
+            reached = explain_limit(self._session, limit, output, for_user=True)
+            if reached:
+                return reached
         denied = self._find_denied(output)
         if denied:
             return (
@@ -408,10 +417,7 @@ class WorkspaceGuard(SandboxObserver):
         return ", ".join(named[:MAX_NAMED])
 
     def _tell_undone(self, sentences: list[str]) -> None:
-        """Inform the user immediately of what was undone, and the model with the next result."""
-        if not sentences:
-            return
-        self._unread += sentences
+        """Inform the user of what was undone."""
         listed = "".join(f"\n  {line}" for line in sentences)
         if all(line.endswith(UNATTRIBUTED) for line in sentences):
             say = (

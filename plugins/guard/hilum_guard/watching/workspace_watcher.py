@@ -76,6 +76,8 @@ class WorkspaceWatcher:
         mark: Records that commands run and what existed before, in case this process is killed.
         commands: Returns how many of those that ``alive`` counts are no services.
         unclosed: Returns how many services may be running for which no Git folder is closed.
+        report: Receives the sentences of each check that made something inert, in the thread of the
+            check, and before any other check can begin.
         uses_events: Whether to watch the folders of a large workspace by inotify; the caller must
             then call ``close``.
 
@@ -94,6 +96,7 @@ class WorkspaceWatcher:
         mark: RunMarker | None = None,
         commands: Callable[[], int] | None = None,
         unclosed: Callable[[], int] = lambda: 0,
+        report: Callable[[list[str]], object] = lambda _: None,
         uses_events: bool = False,
     ) -> None:
         self.roots = tuple(roots)
@@ -102,6 +105,7 @@ class WorkspaceWatcher:
         self.exempt = exempt
         self.commands = alive if commands is None else commands
         self.unclosed = unclosed
+        self.report = report
         self.dirty = False
         self.seconds = 0.0
         self.unmarked = ""
@@ -263,6 +267,7 @@ class WorkspaceWatcher:
             exempt = set(map(resolve_links, self.exempt()))
             sentences: list[str] = []
             tried: set[Entry] = set()
+            is_last = False
             for _ in range(MAX_ROUNDS):
                 new, more = self._check_once(tried, exempt, everywhere, by_command=by_command)
                 sentences += more
@@ -272,8 +277,7 @@ class WorkspaceWatcher:
                         self._commanded = False
                     # One that ends between two checks may have written before it ended.
                     self._was_unclosed = is_unclosed
-                    if not alive:
-                        self.dirty = False
+                    is_last = not alive
                     break
                 if new <= tried:
                     self._was_unclosed |= is_unclosed
@@ -281,6 +285,12 @@ class WorkspaceWatcher:
                     break
                 tried |= new
             self._untold += sentences
+            if sentences:
+                # Whoever waits for the lock, or finds that nothing is dirty, must find this report,
+                # because it takes the result of the command that wrote the files to be complete.
+                self.report(sentences)
+            if is_last:
+                self.dirty = False
             self._undoing = ()
             self._write_mark()
             return sentences

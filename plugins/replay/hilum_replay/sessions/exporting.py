@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import attrs
 import msgspec
 import trio
-from hilum import UsageError, data_folder, make_redactor
+from hilum import UsageError, data_folder, make_redactor, open_temporary_folder
 from hilum.errors import E_BAD_ARGS, E_FAILED
 from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionOpened
 from hilum.messages import ToolCall
@@ -234,8 +234,8 @@ def _find_shared_changes(events: Sequence[AnyEvent]) -> Iterator[str]:
 
 
 async def _replay_once(recording: Recording, plugins: Sequence[object]) -> ReplayOutcome:
-    with TemporaryDirectory(prefix="hilum-export-", ignore_cleanup_errors=True) as folder:
-        return await run_recording(recording, Path(folder) / "workspace", plugins=plugins)
+    with open_temporary_folder("export") as folder:
+        return await run_recording(recording, folder / "workspace", plugins=plugins)
 
 
 async def export_test(

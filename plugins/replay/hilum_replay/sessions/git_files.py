@@ -6,7 +6,8 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+from hilum import open_temporary_folder
 
 IGNORE_FILE = ".gitignore"
 
@@ -46,11 +47,12 @@ class GitFiles:
         listed = self._run(*options, "--cached", folder=folder)
         if listed is None:
             # Outside of a repository, an empty one makes git read the same ignore files.
-            with TemporaryDirectory(prefix="hilum-git-") as made:
-                if self._run("init", "--bare", "--quiet", "--template=", made) is None:
+            with open_temporary_folder("git") as made:
+                empty = str(made / "empty")
+                if self._run("init", "--bare", "--quiet", "--template=", empty) is None:
                     return None
                 place = str(self._root / folder)
-                listed = self._run(f"--git-dir={made}", f"--work-tree={place}", *options)
+                listed = self._run(f"--git-dir={empty}", f"--work-tree={place}", *options)
             if listed is None:
                 return None
         names = (os.fsdecode(name) for name in listed.split(b"\0") if name)

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import attrs
@@ -22,6 +21,7 @@ from hilum import (
     config_folder,
     make_redactor,
     open_kernel,
+    open_temporary_folder,
     use_clock,
     use_ids,
 )
@@ -198,8 +198,8 @@ async def replay(
             (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
     """
     changed = changes or Changes()
-    with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
-        base = await trio.to_thread.run_sync(_resolve_path, made)
+    with open_temporary_folder("replay") as made:
+        base = await trio.to_thread.run_sync(made.resolve)
         await trio.to_thread.run_sync(write_files, recording, workspace)
         state = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
@@ -270,10 +270,6 @@ def _find_answered(recording: Recording, state: ReplayState) -> dict[str, str]:
         for key, why in recording.header.from_log.items()
         if key in answered or key not in calls
     }
-
-
-def _resolve_path(folder: str) -> Path:
-    return Path(folder).resolve()
 
 
 def write_files(recording: Recording, workspace: Path) -> None:
