@@ -35,8 +35,9 @@ def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False)
         is_format = access.generated and access.existing
         if fit == "yes" and not (is_format and _is_part(constraint, access, facts)):
             return "yes", f"{describe_access(access)} {path[:200]}"
-        # A formatter that cannot write one of many files formats the others.
-        is_left_out = is_kept and is_format
+        # A formatter that cannot write one of many files formats the others. Formatting a folder is
+        # everyday work, which leaves files that are well formatted as they are.
+        is_left_out = is_format and (is_kept or bool(access.endings))
         if not is_left_out:
             doubt = doubt or _describe_doubt(constraint, access, path)
     if not constraint.outside and constraint.patterns != EVERYTHING:

@@ -81,14 +81,12 @@ def find_kind(root: Path, sentence: str, command: str) -> str:
 
 
 @pytest.mark.parametrize("command", REWRITING)
-def test_a_formatter_without_paths_rewrites_all_files_of_its_language(
-    command: str, root: Path
-) -> None:
-    assert find_kind(root, ASK, command) == "ask"
-    assert find_kind(root, EXISTING, command) == "ask"
-    # The sandbox protects these files, and the formatter rewrites the others.
-    assert find_kind(root, NEVER, command) == ""
-    assert find_kind(root, DOCUMENTS, command) == ""
+def test_a_formatter_without_paths_is_everyday_work(command: str, root: Path) -> None:
+    """In the folder of the rule, it rewrites the files of the rule."""
+    for sentence in (ASK, EXISTING, NEVER, DOCUMENTS):
+        assert find_kind(root, sentence, command) == ""
+    assert find_kind(root, ASK, f"cd legacy && {command}") == "ask"
+    assert find_kind(root, NEVER, f"cd legacy && {command}") == "deny"
 
 
 @pytest.mark.parametrize("command", OTHER)
@@ -106,8 +104,11 @@ def test_a_formatter_that_rewrites_nothing_there_is_allowed(command: str, root: 
         (NEVER, "cd legacy && pint", "deny"),
         (NEVER, "prettier --write '**/*.php'", ""),
         (ASK, "prettier --write '**/*.php'", "ask"),
-        (DOCUMENTS, "deno fmt", "ask"),
-        (OLD, "vendor/bin/pint app", "ask"),
+        (DOCUMENTS, "deno fmt", ""),
+        (OLD, "vendor/bin/pint app", ""),
+        (OLD, "vendor/bin/pint app/old", "ask"),
+        (ASK, "black legacy", "ask"),
+        (EXISTING, "black legacy/a.py", "deny"),
         (OLD, "cargo fmt", ""),
     ],
 )
