@@ -336,6 +336,8 @@ def _describe_rewrite(written: str, run: str, plugins: Sequence[str]) -> str:
     removed = [name for name in before if name not in after]
     kept = [name for name in before if name in after]
     changed = {name: after[name] for name in kept if before[name] != after[name]}
+    if added and not changed and not removed:
+        return f"[{by} added to the arguments of this call: {', '.join(added)}]"
     parts = []
     if changed:
         parts.append(encode_arguments(changed)[:MAX_SHOWN_ARGUMENTS])

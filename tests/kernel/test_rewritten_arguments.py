@@ -89,7 +89,7 @@ async def test_the_note_has_no_values_that_a_gate_added(bench, ran):
     kit = await bench(plugin("tools", write), rewriting("add", add))
     result = await kit.call("write", path="a")
     assert ran == [("a", "long " * 100)]
-    assert result.text == "written\n[Ran with other arguments, by add: with diff]"
+    assert result.text == "written\n[add added to the arguments of this call: diff]"
 
 
 async def test_a_denial_of_the_rewritten_call_holds(bench, tools, ran):

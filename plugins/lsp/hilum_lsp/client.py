@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import msgspec
 import trio
+from hilum.processes import CommandError
 from hilum_lint.diagnostics import to_one_line
 
 from hilum_lsp.errors import ServerFailed, ServerRefused
@@ -136,7 +137,7 @@ class LanguageClient:
             except FrameError as error:
                 self.fail(str(error))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self.fail("It ended.")
+                await self._note_end()
             await trio.sleep_forever()
 
     def fail(self, reason: str) -> None:
@@ -168,10 +169,19 @@ class LanguageClient:
                 raise FrameError(f"It sent more than {limit} MB of unsolicited output.")
             for body in reader.feed(bytes(chunk)):
                 self._handle(body)
-        # The last output of a server that has just ended explains why.
+        await self._note_end()
+
+    async def _note_end(self) -> None:
+        """Mark the server as failed because it ended or closed its output, and find out why."""
+        reason = "It closed its output."
         with trio.move_on_after(STDERR_TIMEOUT):
+            # The last output of a server that has just ended explains why.
             await self._stderr_ended.wait()
-        self.fail("It ended.")
+            with suppress(CommandError):
+                code = await self.process.wait()
+                how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+                reason = f"It ended with {how}."
+        self.fail(reason)
 
     async def _write(self) -> None:
         stdin = self.process.stdin

@@ -54,6 +54,8 @@ MAX_NAMED = 3
 MAX_LISTED = 20
 _PART = re.compile(r"\.|::|#")
 _SEARCH = "Use search_files."
+# In the files that cannot be read, a line with a greater number does not exist either.
+MAX_LINE_NUMBER = 10_000_000
 _INCOMPLETE = "(The server is still reading the project; there may be more.)"
 
 
@@ -85,6 +87,30 @@ class Target:
         return split_name(self.name)[-1]
 
 
+@attrs.frozen
+class ShownPlaces:
+    """The places in a server's answer, as the model reads them.
+
+    Args:
+        rows: A row for each line with a place.
+        places: Number of places in the rows.
+        files: Number of files with these places.
+        unusable: Number of places that are in no file, or on no line of their file.
+    """
+
+    rows: tuple[str, ...]
+    places: int
+    files: int
+    unusable: int
+
+    def describe_unusable(self) -> str:
+        """Return a sentence about the places that are not shown; empty if there are none."""
+        if not self.unusable:
+            return ""
+        more = "1 more place is" if self.unusable == 1 else f"{self.unusable} more places are"
+        return f"({more} not in a file, or behind its end.)"
+
+
 @attrs.define(eq=False)
 class Navigator:
     """Finds definitions, references and symbols in a session's files.
@@ -111,8 +137,10 @@ class Navigator:
                 code=errors.E_NOT_FOUND,
                 hint=_SEARCH,
             )
-        head = f"{name} is defined at:{'' if is_complete else ' ' + _INCOMPLETE}"
-        return await self._report_places(places, head)
+        shown = await trio.to_thread.run_sync(self._show_places, places)
+        note = "" if is_complete else _INCOMPLETE
+        head = f"{name} is defined at: {shown.describe_unusable()} {note}"
+        return _report_places(shown, " ".join(head.split()))
 
     async def find_references(self, name: str, path: str, line: int) -> Output:
         """Return the uses of a name. See ``LanguageServers.find_references``."""
@@ -124,14 +152,14 @@ class Navigator:
                 code=errors.E_NOT_FOUND,
                 hint=_SEARCH,
             )
-        files = len({place.uri for place in places})
-        uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
-        where = "1 file" if files == 1 else f"{files} files"
+        shown = await trio.to_thread.run_sync(self._show_places, places)
+        uses = "1 use" if shown.places == 1 else f"{shown.places} uses"
+        where = "1 file" if shown.files == 1 else f"{shown.files} files"
         head = f"{uses} of {name} in {where}, with its definition:"
-        if not is_complete:
-            head += f" {_INCOMPLETE}"
+        note = "" if is_complete else _INCOMPLETE
         hidden = await trio.to_thread.run_sync(self.describe_hidden, target.path)
-        return await self._report_places(places, f"{head} {hidden}".rstrip())
+        notes = f"{shown.describe_unusable()} {note} {hidden}"
+        return _report_places(shown, " ".join([head, *notes.split()]))
 
     async def list_symbols(self, path: str, query: str) -> Output:
         """Return the symbols of a file or of the project. See ``LanguageServers.list_symbols``."""
@@ -368,7 +396,7 @@ class Navigator:
             raise ToolError(
                 f"The language server {name} did not answer within {waited:g} seconds.",
                 code=errors.E_TIMEOUT,
-                hint=f"Try again later. {hint}",
+                hint=f"{hint.removesuffix('.')}, or try again later.",
             ) from None
 
     # --- results ----------------------------------------------------------------------------------
@@ -379,9 +407,6 @@ class Navigator:
         if path is None:
             return ""
         return to_one_line(self.session.workspace.relative(path), 500)
-
-    async def _report_places(self, places: Sequence[Location], head: str) -> Output:
-        return await trio.to_thread.run_sync(self._format_places, places, head)
 
     def is_withheld(self, path: Path) -> bool:
         """Return whether a file needs approval to be read. Blocks."""
@@ -421,23 +446,29 @@ class Navigator:
                 found.add(uri)
         return found
 
-    def _format_places(self, places: Sequence[Location], head: str) -> Output:
+    def _show_places(self, places: Sequence[Location]) -> ShownPlaces:
         """Return places with their lines. Blocks."""
         texts: dict[str, TextLines | None] = {}
         rows: dict[str, None] = {}
+        used: list[Location] = []
         for place in sorted(places, key=lambda each: (each.uri, each.range.start.line)):
             shown = self._show_file(place.uri)
-            if not shown:
+            number = place.range.start.line
+            if not shown or not 0 <= number <= MAX_LINE_NUMBER:
                 continue
             if place.uri not in texts:
                 texts[place.uri] = self._read_lines(place.uri)
             lines = texts[place.uri]
-            number = place.range.start.line
             row = f"{shown}:{number + 1}"
             if lines is not None:
+                # The file may have changed since the server read it, or the server is wrong.
+                if number >= lines.count:
+                    continue
                 row += f": {to_one_line(lines.line(number), MAX_LINE)}"
             rows[row] = None
-        return _report_rows(list(rows), head, "Use search_files with a folder for the rest.")
+            used.append(place)
+        files = len({place.uri for place in used})
+        return ShownPlaces(tuple(rows), len(used), files, len(places) - len(used))
 
     def _read_lines(self, uri: str) -> TextLines | None:
         """Return the lines of a file of the workspace that may be shown. Blocks."""
@@ -521,6 +552,21 @@ def _list_numbers(numbers: Iterable[int]) -> str:
     listed = ", ".join(map(str, found[:MAX_LISTED]))
     more = " …" if len(found) > MAX_LISTED else ""
     return f"{'line' if len(found) == 1 else 'lines'} {listed}{more}"
+
+
+def _report_places(shown: ShownPlaces, head: str) -> Output:
+    """Return the tool output for places.
+
+    Raises:
+        ToolError: The server gave no place that exists.
+    """
+    if not shown.rows:
+        raise ToolError(
+            "The language server failed: Its answer has only places that do not exist.",
+            code=errors.E_FAILED,
+            hint=_SEARCH,
+        )
+    return _report_rows(shown.rows, head, "Use search_files with a folder for the rest.")
 
 
 def _report_rows(rows: Sequence[str], head: str, rest_by: str) -> Output:

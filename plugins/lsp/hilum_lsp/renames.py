@@ -23,7 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
-from hilum import Call, Output, Tool, ToolCall, ToolError, Verdict, allow, errors, find_file_saver
+from hilum import (
+    Call,
+    Output,
+    Tool,
+    ToolCall,
+    ToolDenied,
+    ToolError,
+    Verdict,
+    allow,
+    errors,
+    find_file_saver,
+)
 from hilum_lint.diagnostics import to_one_line
 
 from hilum_lsp.errors import ServerRefused
@@ -179,6 +190,9 @@ class Renames:
         completed = {**arguments, "files": plan.files, "preview": plan.preview}
         if completed == arguments:
             return allow()
+        if not request.line:
+            # The model did not write this argument, and need not read that hilum added it.
+            del completed["line"]
         return allow(arguments=completed)
 
     def _keep(self, identity: str, plan: Plan) -> None:
@@ -222,7 +236,16 @@ class Renames:
                 hint="Call rename_symbol again, without files.",
             )
         contents = {change.path: (change.before, change.after) for change in plan.changes}
-        await find_file_saver().replace_files(call, contents)
+        try:
+            await find_file_saver().replace_files(call, contents)
+        except ToolDenied:
+            raise
+        except ToolError as error:
+            # The hint of another tool is about another call.
+            hint = error.hint if error.code == errors.E_STALE else "Call rename_symbol again."
+            raise ToolError(
+                f"The rename was not made: {error.message}", code=error.code, hint=hint
+            ) from None
         return await self._report(plan)
 
     async def _report(self, plan: Plan) -> Output:
@@ -258,7 +281,7 @@ class Renames:
         partly = [each.path for each in plan.changes if _has_word(each.after, word)]
         if partly:
             listed = _list_names(partly)
-            sentences.append(f"Changed in part; the word {word} still occurs there: {listed}.")
+            sentences.append(f"Changed, but the word {word} still occurs there: {listed}.")
         return sentences
 
     def _find_unchanged(self, plan: Plan, renamed: Path) -> tuple[list[str], int, bool]:
@@ -471,9 +494,12 @@ class Renames:
         except ToolError:
             real = None
         if path is None or real is None:
+            where = "is outside the workspace"
+            if path is not None and any(map(path.is_relative_to, self.session.workspace.roots)):
+                shown = self.session.workspace.relative(path)[:200]
+                where = "leads out of the workspace by a link"
             raise ToolError(
-                f"The language server would change {shown!r}, which is outside the workspace."
-                f" {_UNCHANGED}",
+                f"The language server would change {shown!r}, which {where}. {_UNCHANGED}",
                 code=errors.E_PATH_TRAVERSAL,
                 hint="Only names of the project itself can be renamed.",
             )

@@ -150,6 +150,8 @@ def main() -> None:
                 result = {"nothing": "known"}
             if "uses" in WAYS:
                 result = {"uri": params["textDocument"]["uri"], "range": span(0, 0, 5)}
+            if "nowhere" in WAYS:
+                result = {"uri": params["textDocument"]["uri"], "range": span(-1, 0, 5)}
         elif method == "textDocument/references":
             here = params["textDocument"]["uri"]
             known = 2 if INDEXED.is_set() else 1
@@ -158,6 +160,10 @@ def main() -> None:
                 others = [f"{os.path.dirname(here)}/b.py", "file:///etc/hostname"]
                 result = [{"uri": each, "range": span(0, 0, 5)} for each in (here, *others)]
                 result.append({"uri": here, "range": span(1, 0, 7)})
+            if "nowhere" in WAYS:
+                lines = (0, -1, 50, 99_999_999_999)
+                result = [{"uri": here, "range": span(line, 0, 5)} for line in lines]
+                result.append({"uri": "untitled:a", "range": span(0, 0, 5)})
         elif method == "textDocument/rename":
             result = rename(params, versions)
         send({"jsonrpc": "2.0", "id": identity, "result": result})

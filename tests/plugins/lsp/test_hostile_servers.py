@@ -6,8 +6,10 @@ import os
 import pytest
 import trio
 import trio.testing
+from hilum import Call, Output
 from hilum.events import PluginEvent
 from hilum_lsp import LanguageServers, client, server_process
+from hilum_lsp.renames import Renames
 from hilum_lsp.servers import SERVERS
 
 FILE = {"a.py": "value = 1\n"}
@@ -33,8 +35,8 @@ def given_up(bench) -> list[str]:
         ("text", "not JSON-RPC"),
         ("deep", "not JSON-RPC"),
         ("endless", "something that is not the protocol"),
-        ("die", "It ended. Its last output: panic: out of ideas"),
-        ("trace", "It ended. Its last output: Error: Cannot find module 'ideas'"),
+        ("die", "It ended with exit code 3. Its last output: panic: out of ideas"),
+        ("trace", "It ended with exit code 1. Its last output: Error: Cannot find module 'ideas'"),
     ],
 )
 async def test_a_server_that_breaks_the_protocol_is_ended_and_named_once(
@@ -65,7 +67,9 @@ async def test_a_server_that_hangs_is_cancelled_and_ended(misbehave, put, opened
     async with opened(**{"lsp.timeout": 0.3}) as bench:
         pool = bench.session.plugin(LanguageServers).pool
         for _ in range(3):
-            assert (await ask(bench)).code == "E_TIMEOUT"
+            result = await ask(bench)
+            assert result.code == "E_TIMEOUT"
+            assert result.text.endswith(" Use search_files, or try again later.")
         (server,) = pool._processes.values()
         with bench.guard():
             while server._is_started:
@@ -318,6 +322,55 @@ async def test_a_definition_outside_the_project_is_named_but_not_quoted(misbehav
     async with opened() as bench:
         result = await ask(bench)
     assert result.text.splitlines()[1:] == ["/etc/hostname:1"]
+
+
+async def test_places_that_do_not_exist_are_not_shown_and_not_counted(misbehave, put, opened):
+    put(FILE)
+    misbehave("nowhere")
+    async with opened() as bench:
+        found = await bench.call("find_references", name="value", path="a.py")
+        defined = await ask(bench)
+    head, *rows = found.text.splitlines()
+    assert head == (
+        "1 use of value in 1 file, with its definition: (4 more places are not in a file, or behind"
+        " its end.)"
+    )
+    assert rows == ["a.py:1: value = 1"]
+    assert defined.code == "E_FAILED"
+    assert "only places that do not exist" in defined.text
+    assert "a.py:0" not in defined.text
+
+
+async def test_a_rename_that_finds_a_file_gone_says_that_it_was_not_made(
+    misbehave, put, opened, root, monkeypatch
+):
+    """The advice of the tool that writes files would be about another call."""
+    put(FILE)
+    misbehave("fine")
+    apply = Renames.apply
+
+    async def lose_and_apply(self: Renames, call: Call) -> Output:
+        (root / "a.py").rename(root / "b.py")
+        return await apply(self, call)
+
+    monkeypatch.setattr(Renames, "apply", lose_and_apply)
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="value", new_name="other", path="a.py")
+    assert result.code
+    assert "The rename was not made: " in result.text
+    assert "Call rename_symbol again" in result.text
+    assert "Did you mean" not in result.text
+    assert (root / "b.py").read_text() == "value = 1\n"
+
+
+async def test_a_link_out_of_the_project_is_named_as_one(misbehave, put, opened, root, tmp_path):
+    put(FILE)
+    misbehave("link")
+    (tmp_path / "outside.py").write_text("value = 1\n")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="value", new_name="other", path="a.py")
+    assert "would change 'link.py', which leads out of the workspace by a link" in result.text
 
 
 async def test_pipes_in_place_of_files_do_not_keep_hilum_waiting(put, install, opened, root):

@@ -79,7 +79,7 @@ async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project
         assert not result.code, result.text
         assert f"in {1 + 3 * MANY} places in {1 + MANY} files" in result.text
         assert "although the word helper occurs there: other.py." in result.text
-        assert "Changed in part; the word helper still occurs there: part00.py" in result.text
+        assert "Changed, but the word helper still occurs there: part00.py" in result.text
         assert "link.py" not in result.text
         assert asked.call.arguments.count("+print(assist(") == MANY
         for name, text in project.items():
