@@ -70,10 +70,10 @@ def test_a_rename_is_recorded_once_in_either_order(is_early: bool) -> None:
     written = Record(id="a", what="one", call="1", changes=(Change("x/.envrc", None, node),))
     moved = (Change("x/.envrc", node, None), Change("x/.envrc.quarantined", None, node))
     found = Record(id="b", what="two", call="2", changes=(*moved, Change("y", None, node)))
-    ledger = Ledger(root="/work")
+    ledger = Ledger(root="/proj")
     renamed = written.to_event(INERT)
     renamed.data.clear()
-    renamed.data["renamed"] = [["/work/x/.envrc", "/work/x/.envrc.quarantined"]]
+    renamed.data["renamed"] = [["/proj/x/.envrc", "/proj/x/.envrc.quarantined"]]
     first = (
         [renamed, written.to_event(CHANGED)] if is_early else [written.to_event(CHANGED), renamed]
     )
