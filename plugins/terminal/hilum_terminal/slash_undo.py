@@ -60,6 +60,11 @@ async def undo_unit(
     if not preview.diffs:
         chat.say("Nothing would be changed.", style="dim")
         say_limits(chat, preview)
+        if preview.skipped and not only_preview:
+            # This records that nothing can be restored, and changes no file.
+            await history.undo(scope, name, keep_going=True)
+            again = "/redo" if scope == "undo" else "/undo"
+            chat.say(f"The next {again} goes further back.", style="dim")
         return
     if names_prompt:
         await say_prompt(chat, history, preview.diffs)

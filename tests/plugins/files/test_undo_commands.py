@@ -261,9 +261,32 @@ def test_undo_keeps_what_others_changed_since(folder: Path, hilum: Hilum) -> Non
     assert "E_STALE" in said
     assert "a.txt: it has since changed in the same lines" in said
     assert not (root / "b.txt").exists()
-    hilum("undo", "--keep-going")
+    run = hilum("diff", "--list").split()[1]
+    said = hilum("undo", "--keep-going")
+    assert "a.txt: left as it is: it has since changed in the same lines" in said
+    assert f"To try again what was left as it is: hilum undo run {run}" in said
     assert (root / "a.txt").read_text() == "one\nTWO\nthree\n"
     assert (root / "b.txt").read_text() == "b\n"
+    assert "(left as it is)" in hilum("diff", "--list")
+    assert "E_NOT_FOUND" in hilum("undo", code=2)
+    assert "E_STALE" in hilum("undo", "run", run, code=1)
+    assert "Nothing was written." in hilum("undo", "run", run, "--keep-going")
+
+
+def test_the_steps_after_an_undo_that_leaves_files_are_named(folder: Path, hilum: Hilum) -> None:
+    """The older run is named when the undo is refused, and when it leaves a file."""
+    root = folder / "workspace"
+    (root / "new/d.txt").write_text("mine\n")
+    listed = [line for line in hilum("diff", "--list").splitlines() if line.startswith("run ")]
+    older, run = (line.split()[1] for line in listed)
+    said = hilum("undo", code=1)
+    assert f"hilum undo run {older}" in said
+    said = hilum("undo", "--keep-going")
+    assert f"To undo what was changed before that: hilum undo run {older}" in said
+    assert f"hilum undo run {run}" in said
+    assert "(undone except new/d.txt)" in hilum("diff", "--list")
+    assert "+++ b/c.txt" in hilum("diff")
+    assert "b.txt: recreated" in hilum("undo")
 
 
 def test_bad_input_is_told_plainly(folder: Path, hilum: Hilum) -> None:

@@ -432,6 +432,20 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         assert files_in(chat) == ["gone.txt"]
 
 
+async def test_an_undo_that_can_restore_nothing_lets_the_next_one_go_further_back():
+    answers = [*write("a.txt", "one\n"), *write("b.txt", "two\n")]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("first")
+        await chat.session.run("second")
+        (chat.bench.workspace / "b.txt").write_text("mine\n")
+        said = await chat.type("/undo --dry-run")
+        assert "Will be skipped: b.txt" in said
+        assert "The next" not in said
+        assert "The next /undo goes further back." in await chat.type("/undo")
+        await chat.type("/undo", True)
+        assert files_in(chat) == ["b.txt"]
+
+
 async def test_undo_call_lists_calls_and_undoes_the_chosen_one_only():
     edit = use("edit_file", path="a.txt", old_string="two\n", new_string="TWO\n")
     answers = [

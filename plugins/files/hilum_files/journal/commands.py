@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.file_diffs import LEFT_OUT, FileDiff, diff_records
-from hilum_files.journal.journal import Journal, conflict_error, contents_folder
+from hilum_files.journal.journal import NAMED_SCOPES, Journal, contents_folder
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import Change, Record, unspell_path
 from hilum_files.journal.snapshots import Snapshots
@@ -304,7 +304,7 @@ def _list_records(journal: Journal) -> None:
         if record.run != run:
             run = record.run
             _print_run(journal, record)
-        _print_record(record, is_undone=not journal.ledger.changes_in_effect(record))
+        _print_record(record, _describe_state(journal.ledger, record))
     if run is None:
         say("No files were changed.")
 
@@ -316,13 +316,25 @@ def _print_run(journal: Journal, record: Record) -> None:
     say(f"run {record.run or '(none)'}  {when}  {show(record.agent)}{started_by}")
 
 
-def _print_record(record: Record, *, is_undone: bool) -> None:
+def _describe_state(ledger: Ledger, record: Record) -> str:
+    """Return a mark for a record that is undone, at least as far as it can be; "" for others."""
+    in_effect = ledger.changes_in_effect(record)
+    if not in_effect:
+        return "  (undone)"
+    if ledger.changes_to_undo(record):
+        return ""
+    if len(in_effect) == len(record.changes):
+        return "  (left as it is)"
+    left = [show(unspell_path(change.path)) for change in in_effect]
+    return f"  (undone except {_list_names(left, MAX_NAMES_LISTED)})"
+
+
+def _print_record(record: Record, mark: str) -> None:
     which = f"turn {record.turn}  call {record.call}"
     if record.is_undo:
         which = f"undo {record.id}"
     paths = [show(unspell_path(change.path)) for change in record.changes]
     names = _list_names(paths, MAX_NAMES_LISTED)
-    mark = "  (undone)" if is_undone else ""
     say(f"  {which}  {record.what or record.tool}: {names}{mark}")
 
 
@@ -334,14 +346,30 @@ def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
     records = journal.ledger.select(options.scope, options.id)
     if options.dry_run:
         plan = journal.plan(options.scope, options.id, shared=options.shared)
-        if plan.conflicts and not options.keep_going:
-            raise conflict_error(plan, shared=options.shared)
+        if plan.obstacles and not options.keep_going:
+            raise journal.conflict_error(plan, options.scope, options.id, shared=options.shared)
     else:
         plan = journal.undo(
             options.scope, options.id, keep_going=options.keep_going, shared=options.shared
         )
     _report(plan, is_dry_run=options.dry_run)
+    if plan.conflicts and not options.dry_run:
+        _print_next_steps(options, journal, records)
     _warn(journal, records)
+
+
+def _print_next_steps(
+    options: argparse.Namespace, journal: Journal, records: Sequence[Record]
+) -> None:
+    """Say how to try again what an undo left, and what the next undo does."""
+    scope = options.scope
+    older = ""
+    if scope in NAMED_SCOPES:
+        older = journal.ledger.name_older(scope, records)
+    name = options.id or journal.ledger.name_unit(scope, records)
+    say(f"To try again what was left as it is: hilum undo {scope} {name}")
+    if older:
+        say(f"To undo what was changed before that: hilum undo {scope} {older}")
 
 
 def _report(plan: Plan, *, is_dry_run: bool) -> None:
@@ -359,7 +387,8 @@ def _report(plan: Plan, *, is_dry_run: bool) -> None:
     for path, why in plan.conflicts.items():
         say(f"{show(unspell_path(path))}: {left}: {why}")
     if not plan.steps and not plan.kept:
-        say("Everything has already been restored; nothing was written.")
+        done = "" if plan.conflicts else "Everything has already been restored; "
+        say(f"{done}nothing was written.".capitalize())
 
 
 def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:

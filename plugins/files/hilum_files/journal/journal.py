@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Emit = Callable[[events.PluginEvent], None]
 MAX_CONFLICTS_SHOWN = 20
+NAMED_SCOPES = ("call", "turn", "run")
+"""The scopes of units that are undone one after another."""
 
 
 def contents_folder() -> Path:
@@ -94,6 +96,8 @@ class Journal:
             record,
             changes=changes,
             undoes=_made_undoes(record, changes),
+            # An undo that failed will be tried again.
+            skipped=record.skipped if changes else {},
             cut_off=True,
         )
         self.emit(finished.to_event(CHANGED))
@@ -156,9 +160,9 @@ class Journal:
 
         with self.tree_lock, lock_workspace(self.workspace.root):
             plan = self.plan(scope, name, shared=shared, merge=merge)
-            if plan.conflicts and not keep_going:
-                raise conflict_error(plan, shared=shared)
-            if not plan.steps and not plan.undoes:
+            if plan.obstacles and not keep_going:
+                raise self.conflict_error(plan, scope, name, shared=shared)
+            if not plan.steps and not plan.undoes and not self._leaves_more(plan):
                 return plan
             record = Record(
                 id=make_id("undo"),
@@ -166,6 +170,7 @@ class Journal:
                 tool="undo",
                 what=f"undo {scope} {name}".strip(),
                 undoes=plan.undoes,
+                skipped=plan.skipped,
             )
             # The record is begun before the first step, so that the next session can finish it
             # after a crash.
@@ -185,6 +190,25 @@ class Journal:
             self.share(record)
             self._share_taken(plan, record)
             return plan
+
+    def _leaves_more(self, plan: Plan) -> bool:
+        """Return whether a plan leaves changes in effect that no earlier undo has left."""
+        left = {(name, path) for name, paths in plan.skipped.items() for path in paths}
+        return not left <= self.ledger.skipped.keys()
+
+    def conflict_error(self, plan: Plan, scope: Scope, name: str, *, shared: bool) -> ToolError:
+        """Create the error for an undo that would destroy changes made by others.
+
+        Args:
+            plan: The plan.
+            scope: The kind of unit that would be undone.
+            name: The id of the unit.
+            shared: Whether changes that another session may have made are undone, too.
+        """
+        older = ""
+        if scope in NAMED_SCOPES:
+            older = self.ledger.name_older(scope, self.ledger.select(scope, name))
+        return conflict_error(plan, shared=shared, older=f"{scope} {older}" if older else "")
 
     def _share_taken(self, plan: Plan, undo: Record) -> None:
         """Publish which changes of other sessions an undo undid, or restored. Blocks."""
@@ -242,14 +266,15 @@ def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str,
     return undoes
 
 
-def conflict_error(plan: Plan, *, shared: bool) -> ToolError:
+def conflict_error(plan: Plan, *, shared: bool, older: str = "") -> ToolError:
     """Create the error for an undo that would destroy changes made by others.
 
     Args:
         plan: The plan.
         shared: Whether changes that another session may have made are undone, too.
+        older: The scope and name of what could be undone instead; empty if there is nothing older.
     """
-    listed = [f"  {show(unspell_path(path))}: {why}" for path, why in plan.conflicts.items()]
+    listed = [f"  {show(unspell_path(path))}: {why}" for path, why in plan.obstacles.items()]
     shown = ["Nothing was undone, because of:", *listed[:MAX_CONFLICTS_SHOWN]]
     if len(listed) > MAX_CONFLICTS_SHOWN:
         shown.append(f"  … and {len(listed) - MAX_CONFLICTS_SHOWN} more")
@@ -263,4 +288,6 @@ def conflict_error(plan: Plan, *, shared: bool) -> ToolError:
     elif plan.shared and not shared:
         hints.append("To undo changes that either session may have made, use --shared.")
     hints.append("Restore these files yourself, or undo the rest with --keep-going.")
+    if older:
+        hints.append(f"To undo only what was changed before that: hilum undo {older}.")
     return ToolError("\n".join(shown), code=errors.E_STALE, hint=" ".join(hints))

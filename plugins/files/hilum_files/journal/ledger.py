@@ -37,6 +37,8 @@ class Ledger:
         last: Sequence number of the last event that was applied.
         records: The changes, oldest first, including undos.
         undone: The changes that are currently undone, as pairs of record and path.
+        skipped: The changes that an undo could not restore and left in effect, as pairs of record and
+            path, each with the sequence number of the undo.
         undos: All undos, including those that wrote nothing.
         open: Changes that were begun but have no recorded end.
         commands: Commands that have begun and whose changes have not been determined, keyed by
@@ -58,6 +60,7 @@ class Ledger:
         self.last = 0
         self.records: dict[str, Record] = {}
         self.undone: set[tuple[str, str]] = set()
+        self.skipped: dict[tuple[str, str], int] = {}
         self.undos: dict[str, Record] = {}
         self.open: dict[str, Record] = {}
         self.commands: dict[tuple[str, str], Record] = {}
@@ -156,7 +159,20 @@ class Ledger:
             self.undos[record.id] = record
         for name, paths in record.undoes.items():
             self._mark_undone(self.undone, name, set(paths))
+        self._note_skipped(record)
         self._note_contents(record)
+
+    def _note_skipped(self, record: Record) -> None:
+        """Store what an undo left in effect."""
+        reverted = [self.undos[name].seq for name in record.undoes if name in self.undos]
+        if reverted:
+            # What the reverted undo and later ones left will be tried again.
+            first = min(reverted)
+            for (name, path), seq in list(self.skipped.items()):
+                if seq >= first and name not in self.undos:
+                    del self.skipped[name, path]
+        for name, paths in record.skipped.items():
+            self.skipped.update(((name, path), record.seq) for path in paths)
 
     def _note_contents(self, record: Record) -> None:
         """Store which record last changed a path, and which content the record's agent has seen."""
@@ -239,14 +255,26 @@ class Ledger:
             change for change in record.changes if (record.id, change.path) not in self.undone
         )
 
+    def changes_to_undo(self, record: Record) -> tuple[Change, ...]:
+        """Return a record's changes that are neither undone nor left in effect by an undo."""
+        return tuple(
+            change
+            for change in self.changes_in_effect(record)
+            if (record.id, change.path) not in self.skipped
+        )
+
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
-        """Return whether no other change in effect follows the selected changes to a path."""
+        """Return whether no other change in effect follows the selected changes to a path.
+
+        A change that an undo left in effect does not count.
+        """
         selected = {record.id for record in records}
         for entry in reversed(self.entries(path)):
             if entry.record in selected:
                 return True
             is_undo = self.records[entry.record].is_undo
-            if not is_undo and (entry.record, path) not in self.undone:
+            key = entry.record, path
+            if not is_undo and key not in self.undone and key not in self.skipped:
                 return False
         return True
 
@@ -308,14 +336,17 @@ class Ledger:
                 ``since`` everything after an event.
             name: The unit's id or a prefix of the id; for a turn, ``RUN:NUMBER`` or the number in
                 the last run; for ``since``, the number of the event. By default, the last unit that
-                changed something and is not undone; a default run or turn is one that the user
-                prompted.
+                changed something and is not undone, as far as it can be; a default run or turn is
+                one that the user prompted.
 
         Raises:
             UsageError: No unit matches the name, or several do.
         """
         all_records = self.records.values()
         candidates = [record for record in all_records if self._is_candidate(record, scope)]
+        is_default = not name and scope != "session"
+        if is_default:
+            candidates = [record for record in candidates if self.changes_to_undo(record)]
         if scope == "session":
             chosen = candidates
         elif scope == "undo":
@@ -329,9 +360,41 @@ class Ledger:
             raise _nothing_found_error(scope, name)
         selected: list[Record] = []
         for record in chosen:
-            in_effect = self.changes_in_effect(record)
-            selected.append(msgspec.structs.replace(record, changes=in_effect))
+            changes = self.changes_in_effect(record)
+            if is_default:
+                changes = self.changes_to_undo(record)
+            selected.append(msgspec.structs.replace(record, changes=changes))
         return selected
+
+    def name_unit(self, scope: Scope, records: Sequence[Record]) -> str:
+        """Return the name with which ``select`` finds the unit that records belong to.
+
+        Args:
+            scope: ``call``, ``turn``, ``run`` or ``undo``.
+            records: The records, oldest first.
+        """
+        if scope == "undo":
+            return records[-1].id
+        trace = self.origins.trace(records[-1])
+        if scope == "call":
+            return call_name(trace[0])
+        origin = trace[-1]
+        return f"{origin.run}:{origin.turn}" if scope == "turn" else origin.run
+
+    def name_older(self, scope: Scope, records: Sequence[Record]) -> str:
+        """Return the name of the unit before some records that can be undone next; "" if none.
+
+        Args:
+            scope: As in ``name_unit``.
+            records: The records, oldest first.
+        """
+        older: list[Record] = []
+        for record in self.records.values():
+            if record.seq >= records[0].seq:
+                break
+            if self._is_candidate(record, scope) and self.changes_to_undo(record):
+                older.append(record)
+        return self.name_unit(scope, older) if older else ""
 
     def _is_candidate(self, record: Record, scope: Scope) -> bool:
         if record.is_undo != (scope == "undo") or not self.changes_in_effect(record):

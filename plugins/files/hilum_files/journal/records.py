@@ -80,6 +80,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         others: Ids of calls that ran at the same time and may have made some of the changes.
         turn: Number of the turn within the run.
         undoes: The paths that an undo restored, keyed by the id of the record that changed them.
+        skipped: The paths that an undo could not restore and left as they were, keyed likewise.
         cut_off: Whether the call was cancelled, or hilum ended before determining the changes, so
             that others may have made some of them.
         found_late: Whether no event reported the changes, and a walk found them after the call, so
@@ -99,6 +100,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     others: tuple[str, ...] = ()
     turn: int = 0
     undoes: dict[str, tuple[str, ...]] = {}
+    skipped: dict[str, tuple[str, ...]] = {}
     cut_off: bool = False
     found_late: bool = False
     unprotected: str = ""

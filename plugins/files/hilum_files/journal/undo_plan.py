@@ -24,6 +24,10 @@ from hilum_files.paths import chmod_unless_link, find_link_above
 from hilum_files.text import show
 
 CHANGED_SINCE = "it was changed since"
+NEW_AND_NOT_KEPT = (
+    "it is new, but its content was not kept, so that its deletion could not be undone; delete it"
+    " yourself if you do not need it"
+)
 _EMPTY = hash_content(b"")
 
 
@@ -37,8 +41,11 @@ class Plan:
             change from its current state to the same state.
         merged: Paths where later changes by others are kept and merged with the undo.
         conflicts: Paths that cannot be restored, each with the reason.
+        harmless: Those of these paths that do not prevent an undo of the rest.
         left: Paths of folders that are not recorded and are therefore left unchanged.
         undoes: The paths of each record that is undone, keyed by the record's id.
+        skipped: The paths of each record that cannot be restored, and that no later changes of the
+            session keep from being restored, keyed likewise.
         shared: Paths that another session may have changed at the same time, each with the ids of
             such sessions. Such paths are also in ``conflicts`` unless the other sessions' changes
             are undone, too.
@@ -51,11 +58,18 @@ class Plan:
     kept: tuple[Change, ...] = ()
     merged: tuple[str, ...] = ()
     conflicts: dict[str, str] = attrs.field(factory=dict)
+    harmless: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
     undoes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    skipped: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     shared: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     sessions: tuple[str, ...] = ()
     taken: dict[str, tuple[Key, ...]] = attrs.field(factory=dict)
+
+    @property
+    def obstacles(self) -> dict[str, str]:
+        """The paths that prevent an undo of the rest, each with the reason."""
+        return {path: why for path, why in self.conflicts.items() if path not in self.harmless}
 
     def keep_folders(self, paths: Collection[str]) -> Plan:
         """Return the plan without deleting the folders at the given paths."""
@@ -118,6 +132,7 @@ class _Planner:
     _steps: list[Change] = attrs.Factory(list)
     _merged: list[str] = attrs.Factory(list)
     _conflicts: dict[str, str] = attrs.Factory(dict)
+    _harmless: set[str] = attrs.Factory(set)
     _left: list[str] = attrs.Factory(list)
     _unchanged: set[str] = attrs.Factory(set)
     _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
@@ -132,17 +147,23 @@ class _Planner:
         self._drop_impossible_steps()
         filled = self._plan_folders()
         undoes: dict[str, tuple[str, ...]] = {}
+        skipped: dict[str, tuple[str, ...]] = {}
         for record in self._records:
             paths = [change.path for change in record.changes]
             undone = tuple(path for path in paths if self._is_undone(path))
             if undone:
                 undoes[record.id] = undone
+            left = tuple(path for path in paths if self._is_left(path))
+            if left:
+                skipped[record.id] = left
         plan = Plan(
             steps=tuple(self._steps),
             merged=tuple(self._merged),
             conflicts=self._conflicts,
+            harmless=frozenset(self._harmless | self._find_left_before()),
             left=tuple(self._left),
             undoes=undoes,
+            skipped=skipped,
             shared=self._claimed,
             sessions=tuple(self._blocking),
             taken=self._taken,
@@ -151,6 +172,32 @@ class _Planner:
 
     def _is_undone(self, path: str) -> bool:
         return path not in self._conflicts and path not in self._unchanged
+
+    def _is_left(self, path: str) -> bool:
+        """Return whether a path counts as undone as far as it can be.
+
+        A path that later changes of the session keep from being restored is tried again when these
+        are undone.
+        """
+        return path in self._conflicts and self._ledger.is_last(path, self._records)
+
+    def _find_left_before(self) -> set[str]:
+        """Return the conflicting paths that an undo of later changes has already left as they are.
+
+        The user has accepted that these paths are not restored.
+        """
+        if not self._conflicts:
+            return set()
+        latest: dict[str, int] = {}
+        for record in self._records:
+            for change in record.changes:
+                latest[change.path] = record.seq
+        found: set[str] = set()
+        for name, path in self._ledger.skipped:
+            later = self._ledger.records.get(name)
+            if path in self._conflicts and later is not None and later.seq > latest[path]:
+                found.add(path)
+        return found
 
     def plan_path(self, path: str, made: Sequence[tuple[Record, Change]]) -> None:
         """Plan the undo at one path.
@@ -171,14 +218,27 @@ class _Planner:
             return
         try:
             now = self._read(path)
-            target, was_merged = self._find_target(path, now, records, changes)
+            target, was_merged = self._find_target_unless_deleted(path, now, records, changes)
         except Conflict as conflict:
+            if self._is_new_and_not_kept(path, records, changes):
+                self._conflicts[path] = NEW_AND_NOT_KEPT
+                self._harmless.add(path)
+                return
             # With the others' changes undone, too, only the user can be in the way.
             self._note_conflict(path, conflict, () if self._include_shared else others.changes)
             return
         if was_merged and kinds != {"folder"} and not self._accept_merge(path):
             return
         self._plan_step(path, now, target)
+
+    def _is_new_and_not_kept(
+        self, path: str, records: Sequence[Record], changes: Sequence[Change]
+    ) -> bool:
+        """Return whether an undo would delete a file that could then not be recreated."""
+        if changes[0].before is not None or any(record.is_undo for record in records):
+            return False
+        is_kept = all(node.kept for change in changes for node in change.nodes())
+        return not is_kept and self._ledger.is_last(path, records)
 
     def _note_conflict(self, path: str, conflict: Conflict, others: Sequence[SharedChange]) -> None:
         """Record why a path cannot be undone, and which sessions' changes are in the way."""
@@ -396,6 +456,30 @@ class _Planner:
         return self._store.put([data])[0]
 
     # --- the target -------------------------------------------------------------------------------
+
+    def _find_target_unless_deleted(
+        self,
+        path: str,
+        now: Node | None,
+        records: Sequence[Record],
+        changes: Sequence[Change],
+    ) -> tuple[Node | None, bool]:
+        """Return the same as ``_find_target``; a file of the session that was deleted stays deleted.
+
+        An undo of all changes to the file would delete it, too.
+
+        Raises:
+            Conflict: The path cannot be restored.
+        """
+        try:
+            return self._find_target(path, now, records, changes)
+        except Conflict:
+            is_redo = any(record.is_undo for record in records)
+            was_there = changes[-1].after is not None
+            is_new = self._ledger.entries(path)[0].change.before is None
+            if now is not None or is_redo or not was_there or not is_new:
+                raise
+            return None, False
 
     def _find_target(
         self,
