@@ -191,6 +191,8 @@ class Navigator:
             if not shown or each.location.uri in hidden:
                 continue
             where = each.location.range
+            if where and not 0 <= where.start.line <= MAX_LINE_NUMBER:
+                continue
             place = f"{shown}:{where.start.line + 1}" if where else shown
             rows.append(f"{place}: {_describe_kind(each.kind)} {to_one_line(each.name)}")
         head = f"Symbols with {query!r}:{'' if is_complete else ' ' + _INCOMPLETE}"
@@ -207,9 +209,10 @@ class Navigator:
             return list(_with_parents(await self._find_document_symbols(client, document)))
 
         rows = []
+        count = TextLines(target.text).count
         for parents, symbol in await self.use(server, ask):
-            if query.lower() in symbol.name.lower():
-                number = symbol.selection_range.start.line + 1
+            number = symbol.selection_range.start.line + 1
+            if 0 < number <= count and query.lower() in symbol.name.lower():
                 kind = _describe_kind(symbol.kind)
                 rows.append(f"{'  ' * len(parents)}{number}: {kind} {to_one_line(symbol.name)}")
         return _report_rows(rows, f"{target.shown}:", "Pass a query.")

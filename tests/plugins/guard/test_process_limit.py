@@ -1,11 +1,13 @@
 """Failures of commands that reached the limit on processes name the limit and what holds processes."""
 
+from errno import EAGAIN
 from pathlib import Path
 
 import hilum_guard
 import hilum_shell
 import pytest
-from hilum import BackgroundCommands, errors
+from hilum import BackgroundCommands, Process, errors
+from hilum.processes import CommandError
 from hilum.testing import open_bench
 from hilum_guard.sandbox import control_groups, process_limit
 from hilum_guard.session_guard import Guard
@@ -93,6 +95,23 @@ async def test_without_a_group_the_limit_is_that_of_each_command(
     async with open_bench(*PLUGINS, folder=tmp_path, approve="auto") as bench:
         said = process_limit.explain_limit(bench.session, 64, FAILURES[0])
     assert ("Probably, the command reached the limit of 64" in said) != is_root
+
+
+async def test_a_program_for_which_there_is_no_process_is_not_called_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path, mode and arguments are right."""
+    async with open_bench(folder=tmp_path) as bench:
+
+        async def fail(self: Process) -> list[str]:
+            return ["failed", str(EAGAIN), "program"]
+
+        monkeypatch.setattr(Process, "_report", fail)
+        with pytest.raises(CommandError) as raised:
+            await bench.session.processes.run(["/bin/sh", "-c", "true"])
+    assert (
+        raised.value.hint == "Too many processes run. End some of them, and run the command again."
+    )
 
 
 async def test_a_failure_that_the_limit_did_not_cause_is_not_explained(tmp_path: Path) -> None:

@@ -138,6 +138,11 @@ def main() -> None:
             text = json.dumps([answers, cancelled])
             symbol = {"name": text, "kind": 12, "range": span(0, 0, 1)}
             result = [{**symbol, "selectionRange": span(0, 0, 1)}]
+        elif method == "textDocument/documentSymbol" and "nowhere" in WAYS:
+            result = [
+                {"name": f"at {line}", "kind": 12, "range": here, "selectionRange": here}
+                for line, here in ((line, span(line, 0, 1)) for line in (0, -1, 50))
+            ]
         elif method == "textDocument/documentSymbol":
             result = []
         elif method == "textDocument/diagnostic":

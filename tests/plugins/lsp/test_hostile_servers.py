@@ -330,6 +330,8 @@ async def test_places_that_do_not_exist_are_not_shown_and_not_counted(misbehave,
     async with opened() as bench:
         found = await bench.call("find_references", name="value", path="a.py")
         defined = await ask(bench)
+        symbols = await bench.call("list_symbols", path="a.py")
+    assert symbols.text.splitlines() == ["a.py:", "1: function at 0"]
     head, *rows = found.text.splitlines()
     assert head == (
         "1 use of value in 1 file, with its definition: (4 more places are not in a file, or behind"
