@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from hilum import Command, ToolDenied, ToolError
-from hilum.processes import Processes, Warden
+from hilum.processes import Processes, Spare, Warden
+from hilum.processes.client import ANSWER_SECONDS
 
 
 async def as_it_is(command: Command) -> Command:
@@ -25,6 +27,37 @@ async def warden():
 @pytest.fixture
 def processes(warden: Warden, tmp_path: Path) -> Processes:
     return Processes(warden, as_it_is, str(tmp_path))
+
+
+class Silent:
+    """A spare process that answers nothing until it is ended."""
+
+    def __init__(self, last_words: bytes) -> None:
+        self.theirs, ours = trio.socket.socketpair()
+        self.control = trio.SocketStream(ours)
+        self.last_words = last_words
+        self.stopped_at = 0.0
+
+    async def stop(self, grace: float) -> int:
+        self.stopped_at = trio.current_time()
+        await self.theirs.send(self.last_words)
+        self.theirs.close()
+        return -9
+
+
+@pytest.mark.parametrize(("last_words", "has_begun"), [(b"r", False), (b"rb", True)])
+def test_a_spare_that_does_not_answer_is_ended(last_words: bytes, has_begun: bool) -> None:
+    """Its command is run by another process only if it did not begin it at the last moment."""
+
+    async def begin() -> None:
+        process = Silent(last_words)
+        began = trio.current_time()
+        spare = Spare(process, process.control, b"request")  # type: ignore[arg-type]
+        assert await spare.begin() is has_begun
+        assert process.stopped_at == began + ANSWER_SECONDS
+        await process.control.aclose()
+
+    trio.run(begin, clock=trio.testing.MockClock(autojump_threshold=0.01))
 
 
 async def test_folder_and_environment_are_the_sessions(processes, tmp_path, monkeypatch):

@@ -31,6 +31,8 @@ GRACE = 0.15
 READY = b"r"
 """What a spare process answers when it waits for its command."""
 BEGUN = b"b"
+ANSWER_SECONDS = 3.0
+"""Time in which a spare process must begin its command."""
 """What a spare process answers before it starts its command."""
 _PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
 _DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
@@ -610,15 +612,22 @@ class Spare:
         return self.is_ready and bool(poll.poll(0))
 
     async def begin(self) -> bool:
-        """Make the process run its command.
+        """Make the process run its command; end it if it does not answer.
 
         Returns:
             Whether the command has begun. If False, it has not begun and never will.
         """
-        with suppress(trio.BrokenResourceError):
-            size = len(self.request).to_bytes(8, sys.byteorder)
-            await self._control.send_all(size + self.request)
-        return await self._hear(BEGUN)
+        with trio.move_on_after(ANSWER_SECONDS):
+            with suppress(trio.BrokenResourceError):
+                size = len(self.request).to_bytes(8, sys.byteorder)
+                await self._control.send_all(size + self.request)
+            return await self._hear(BEGUN)
+        # For example, somebody has stopped the process. It may still read the request, so it is
+        # ended before it is known whether the command has begun: no command may run twice.
+        with trio.move_on_after(_PATIENCE), suppress(CommandError):
+            await self.process.stop(0)
+            return await self._hear(BEGUN)
+        return False
 
     async def aclose(self, grace: float = 0.0) -> None:
         """End the process with its whole process tree, also after a cancellation."""

@@ -421,6 +421,20 @@ async def test_a_spare_that_dies_while_it_waits(
     assert (done, used) == (Completed(0, b"here\n", b"", 0.0, 0), False)
 
 
+async def test_a_spare_that_is_stopped_while_it_waits(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended after some time, and the command starts as usual, once."""
+    monkeypatch.setattr("hilum.processes.client.ANSWER_SECONDS", 0.05)
+    spare = await pool.build()
+    os.killpg(spare.process.pid, signal.SIGSTOP)
+    done, used = await pool.run("echo here >> here; cat here")
+    assert (done, used) == (Completed(0, b"here\n", b"", 0.0, 0), False)
+    assert spare.has_ended()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(spare.process.pid, signal.SIGCONT)
+
+
 async def test_dead_spares_are_replaced(pool: Pool) -> None:
     """The next time that spares are built."""
     async with managed(pool):
