@@ -68,7 +68,7 @@ class Journal:
         self.emit = emit
         self.flush = flush
         own = HilumPaths(find_hilum_folders(os.path.realpath(workspace.root)))
-        self.ledger = Ledger(own.contains)
+        self.ledger = Ledger(own.contains, os.path.realpath(workspace.root))
         self.tree_lock = threading.Lock()
         self.shared = SharedChanges(store, session, workspace.root)
 

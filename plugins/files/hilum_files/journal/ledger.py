@@ -14,6 +14,7 @@ from hilum_files.journal.records import (
     CHANGED,
     CHANGING,
     COMMAND,
+    INERT,
     SHOWN,
     Change,
     Record,
@@ -21,6 +22,7 @@ from hilum_files.journal.records import (
     read_record,
     unspell_path,
 )
+from hilum_files.journal.renames import Rename, Renames
 
 WHOLE_FILE_SOURCES = ("context:open_file", "context:recently_edited")
 """The sources of prompt parts that contain a whole file."""
@@ -32,6 +34,8 @@ class Ledger:
     Args:
         is_own: A function that returns whether a path, relative to the workspace, is in one of
             hilum's own folders.
+        root: The workspace, resolved, to find the files that the guard renamed; if empty, these are
+            ignored.
 
     Attributes:
         last: Sequence number of the last event that was applied.
@@ -55,8 +59,9 @@ class Ledger:
         origins: The origin of each run.
     """
 
-    def __init__(self, is_own: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, is_own: Callable[[str], bool] = lambda path: False, root: str = "") -> None:
         self._is_own = is_own
+        self._renames = Renames(root)
         self.last = 0
         self.records: dict[str, Record] = {}
         self.undone: set[tuple[str, str]] = set()
@@ -140,6 +145,15 @@ class Ledger:
                 self.commands[record.agent, record.call] = record
             else:
                 self._apply_changed(record)
+        elif event.name == INERT:
+            for renamed in self._renames.read(event):
+                self._apply_rename(renamed)
+
+    def _apply_rename(self, renamed: Rename) -> None:
+        """Record that what the session wrote has another name now."""
+        record = self._renames.describe(renamed, self.records, self.entries)
+        if record is not None:
+            self._apply_changed(record)
 
     def _apply_changed(self, record: Record) -> None:
         self._entries = None
@@ -150,7 +164,7 @@ class Ledger:
         self._started.discard((record.agent, record.call))
         if record.unprotected:
             self.unprotected.append(record)
-        record = self._without_own(record)
+        record = self._without_own(self._renames.without_known(record))
         if record.changes:
             self.records[record.id] = record
             if record.is_undo:
@@ -161,6 +175,8 @@ class Ledger:
             self._mark_undone(self.undone, name, set(paths))
         self._note_skipped(record)
         self._note_contents(record)
+        for renamed in self._renames.pop_early(record):
+            self._apply_rename(renamed)
 
     def _note_skipped(self, record: Record) -> None:
         """Store what an undo left in effect."""

@@ -20,6 +20,8 @@ CHANGED = "files.changed"
 COMMAND = "files.command"
 SHOWN = "files.shown"
 EDITOR = "files.editor"
+INERT = "guard.undone"
+"""The event with which the guard says that it renamed files that other programs would execute."""
 Scope = Literal["call", "turn", "run", "session", "undo", "since"]
 _FROM_EVENT = ("agent", "run", "at", "seq")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -40,12 +41,15 @@ class Quarantine:
         failed: Entries that could not be made inert, each with a sentence about it. Failed entries
             are never attributed to the user, are retried, and are reported only once.
         restored: The user's pointers and links that were restored.
+        renamed: The former and the new path of each entry that was renamed, except where another
+            one was restored. A thread adds to it, and the event loop takes from it.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = tuple(roots)
         self.failed: dict[Entry, str] = {}
         self.restored: set[Entry] = set()
+        self.renamed: deque[tuple[str, str]] = deque()
 
     def make_inert(
         self, new: Iterable[Entry], known: Iterable[Entry], *, by_command: bool = True
@@ -117,17 +121,19 @@ class Quarantine:
                 f"{shown} could not be listed, so its contents were unknown. Its owner may list it"
                 " now."
             )
-        renamed = self.show(_rename(entry.path))
-        self._restore(entry, known)
-        return f"{shown} {_explain(entry, by_command=by_command)}. It is now {renamed}."
+        renamed = _rename(entry.path)
+        if not self._restore(entry, known):
+            self.renamed.append((entry.path, renamed))
+        explained = _explain(entry, by_command=by_command)
+        return f"{shown} {explained}. It is now {self.show(renamed)}."
 
-    def _restore(self, entry: Entry, known: Iterable[Entry]) -> None:
-        """Restore the user's pointer or link that another one replaced."""
+    def _restore(self, entry: Entry, known: Iterable[Entry]) -> bool:
+        """Restore the user's pointer or link that another one replaced; return whether there is one."""
         for before in known:
             if before.path == entry.path and before.kind in ("pointer", "link"):
                 break
         else:
-            return
+            return False
         name = os.path.basename(entry.path)
         with _open_folder(os.path.dirname(entry.path)) as folder:
             if before.kind == "link":
@@ -135,6 +141,7 @@ class Quarantine:
             else:
                 _write_new(name, f"gitdir: {before.detail}\n", folder)
         self.restored.add(before)
+        return True
 
     def show(self, path: str) -> str:
         """Return a printable path for the user, relative to the workspace."""

@@ -29,6 +29,7 @@ from hilum import (
     ToolResult,
 )
 from hilum.events import CallDone
+from hilum.store import spell_folder
 
 from hilum_guard.file_names import is_below, printable
 from hilum_guard.sandbox.process_limit import explain_limit
@@ -430,8 +431,11 @@ class WorkspaceGuard(SandboxObserver):
                 "A command wrote files that other programs execute outside the sandbox. The changes"
                 f" were undone; check them:{listed}"
             )
+        pairs = self._box.watch.pop_renamed()
+        # The history of files needs the new names to undo what the command did.
+        renamed = [[spell_folder(old), spell_folder(new)] for old, new in pairs]
         with suppress(StoreError):
-            self._session.note("guard.undone", say=say, what=sentences)
+            self._session.note("guard.undone", say=say, what=sentences, renamed=renamed)
             # Only logged sentences may be removed from the marker on disk.
             self._box.watch.note_told(sentences)
             if self._nursery is not None:

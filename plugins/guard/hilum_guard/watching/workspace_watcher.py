@@ -146,6 +146,14 @@ class WorkspaceWatcher:
         self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
         self._named: tuple[Stamps, tuple[str, ...]] = ((), ())
 
+    def pop_renamed(self) -> list[tuple[str, str]]:
+        """Return the former and the new paths of entries that were renamed since the last call.
+
+        This method does not block.
+        """
+        renamed = self._quarantine.renamed
+        return [renamed.popleft() for _ in range(len(renamed))]
+
     @property
     def truncated(self) -> bool:
         """Whether there are more folders than hilum watches."""
