@@ -346,7 +346,7 @@ def test_the_command_measures_both_sides(repository, tmp_path, monkeypatch, capf
     temporary.mkdir()
     monkeypatch.setattr(command, "TURNS", 4)
     monkeypatch.setattr(command, "READS", 4)
-    monkeypatch.setattr(command.tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     assert command.main(["--json", "--seconds", "0", "-C", str(repository)]) == 0
     out, err = capfd.readouterr()
     report = json.loads(out)
