@@ -128,6 +128,15 @@ def test_only_what_was_deleted_is_called_deleted(
         assert not (tmp_path / "workspace/g").exists()
 
 
+def test_a_large_new_file_is_named_and_needs_no_further_step(tmp_path: Path, hilum: Hilum) -> None:
+    """The user is told to delete it; trying the undo again would not help."""
+    trio.run(work_in_a_folder, tmp_path, "truncate -s 11000000 big; rm -r g")
+    said = hilum("undo")
+    assert "big: left as it is: it is new, but its content was not kept" in said
+    assert "To try again" not in said
+    assert (tmp_path / "workspace/big").stat().st_size == 11_000_000
+
+
 async def work_in_a_folder(tmp_path: Path, command: str) -> None:
     async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path) as bench:
         for each in ("mkdir g; echo 1 > g/x", command):

@@ -342,6 +342,8 @@ def _print_record(record: Record, mark: str) -> None:
 
 
 def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
+    from hilum_files.journal.undo_plan import NEW_AND_NOT_KEPT  # imported at the first undo
+
     _warn_of_unfinished(journal)
     records = journal.ledger.select(options.scope, options.id)
     if options.dry_run:
@@ -353,7 +355,9 @@ def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
             options.scope, options.id, keep_going=options.keep_going, shared=options.shared
         )
     _report(plan, is_dry_run=options.dry_run)
-    if plan.conflicts and not options.dry_run:
+    # A new file that is left needs no further step of hilum.
+    is_left = any(why != NEW_AND_NOT_KEPT for why in plan.conflicts.values())
+    if is_left and not options.dry_run:
         _print_next_steps(options, journal, records)
     _warn(journal, records)
 
