@@ -31,9 +31,9 @@ GRACE = 0.15
 READY = b"r"
 """What a spare process answers when it waits for its command."""
 BEGUN = b"b"
+"""What a spare process answers before it starts its command."""
 ANSWER_SECONDS = 3.0
 """Time in which a spare process must begin its command."""
-"""What a spare process answers before it starts its command."""
 _PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
 _DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
 _CHUNK_BYTES = 65536

@@ -92,7 +92,11 @@ def command(root: Path, dice: random.Random) -> str:
         return shlex.quote(os.fsdecode(dice.choice(FOLDERS[1:])))
 
     def target() -> str:
-        return dice.choice(["docs", "src/deep", ".", "/nowhere", os.fspath(root / "empty")])
+        # Calls run in parallel, so another one may create a file through a link that leads nowhere.
+        outside = os.fspath(root.parent / "nowhere")
+        return shlex.quote(
+            dice.choice(["docs", "src/deep", ".", outside, os.fspath(root / "empty")])
+        )
 
     folders = [os.fsdecode(name) for name in FOLDERS[1:]]
     number = dice.randrange(1000)
