@@ -28,7 +28,8 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         text: The prompt.
     """
     words = text.strip()
-    # A text that begins with a space is neither a command nor a call, so that users can send any text as a prompt.
+    # A text that begins with a space is neither a command nor a call, so that users can send any text
+    # as a prompt.
     command = text.rstrip()
     if command == COMMAND or command.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
         reply = await _run_command(agents, command.removeprefix(COMMAND))

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hilum_guard.rules.tool_names import KnownTool
 
 SECRET_ADDRESS = "a secret in an address"
-RESTRICTING_FILE = "a file that restricts the agent"
-"""The source of a verdict on the change of a file that restricts the agent itself."""
 
 
 @attrs.frozen

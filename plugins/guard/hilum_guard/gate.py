@@ -19,7 +19,6 @@ import attrs
 from hilum import Verdict, allow, ask, deny, errors
 
 from hilum_guard import protected_files
-from hilum_guard.call_judge import RESTRICTING_FILE
 from hilum_guard.call_reader import CheckedCall
 from hilum_guard.commands import judge_command
 from hilum_guard.effects.resolved_effects import (
@@ -239,7 +238,7 @@ class Gate:
         for _, shown in call.paths:
             why = protected_files.restricting(shown) if call.changes else ""
             if why:
-                return ask(f"{shown}: {why}.{link_note}"), RESTRICTING_FILE
+                return ask(f"{shown}: {why}.{link_note}"), protected_files.RESTRICTING_FILE
         for path, shown in call.paths:
             why = self._explain_execution(path, shown) if call.changes else ""
             why = why or protected_files.secret(shown) or protected_files.linked_secret(path, shown)
@@ -390,7 +389,9 @@ class Gate:
         for path in self._find_changed(call, command_verdict):
             why = protected_files.restricting(path)
             if why:
-                found.append(_Danger("", f"It changes {path}: {why}.", RESTRICTING_FILE))
+                found.append(
+                    _Danger("", f"It changes {path}: {why}.", protected_files.RESTRICTING_FILE)
+                )
         exact_scope = _make_exact_scope(call.facts)
         written = self._find_protected_writes(call, command_verdict)
         if written and exact_rule is None:

@@ -17,6 +17,8 @@ from hilum_guard.secrets.secret_names import NOT_SECRET, SECRET_NAMES, matches, 
 from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.watching import executed_files
 
+RESTRICTING_FILE = "a file that restricts the agent"
+"""The source of a verdict on the change of a file that restricts the agent itself."""
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
 # All sessions in this process share one finder, because it caches unchanged folders.
 _FILES = SecretFiles()

@@ -42,10 +42,11 @@ from hilum.events import ApprovalAsked, PluginEvent, PromptFrozen
 from hilum.hooks import current_call
 
 from hilum_guard import call_judge, content_policy
-from hilum_guard.call_judge import RESTRICTING_FILE, JudgeRequest
+from hilum_guard.call_judge import JudgeRequest
 from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
+from hilum_guard.protected_files import RESTRICTING_FILE
 from hilum_guard.rules import held_denials, rule_files
 from hilum_guard.rules.lasting_approvals import LastingApprovals
 from hilum_guard.rules.tool_names import STANDARD, describe_tools
