@@ -57,6 +57,8 @@ KINDS = {
     "mcp": "MCP servers",
     "command": "commands",
 }
+LISTS = ("allowedTools",)
+"""Keys whose values are lists of permissions."""
 TYPED = "src/a.py 'two words' --flag; echo no"
 
 
@@ -116,6 +118,9 @@ def is_key_listed(path, keys, files):
         rows += file["problems"]
     names = [".".join(keys), keys[0]]
     text = "\n".join(rows)
+    if keys[0] in LISTS:
+        # Each tool in the list is listed by itself.
+        return all(each in text for each in read_data(path)[keys[0]])
     return any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-])", text) for name in names)
 
 
@@ -129,7 +134,7 @@ def list_denials(path):
         # The language is a subset of Python.
         for rule in re.findall(r"prefix_rule\((.*?)\n?\)\n", path.read_text(), re.DOTALL):
             fields = eval(f"dict({rule})", {})
-            if fields.get("decision") == "forbidden":
+            if fields.get("decision") in ("forbidden", "deny"):
                 choices = [each if isinstance(each, list) else [each] for each in fields["pattern"]]
                 for words in itertools.product(*choices):
                     yield " ".join(words), run(" ".join(words))
@@ -137,7 +142,8 @@ def list_denials(path):
     if path.parent.name == "policies":
         rules = tomllib.loads(path.read_text()).get("rule", [])
         for rule in rules:
-            is_open = rule["decision"] == "deny" and "pathPattern" not in rule
+            # A rule without a decision is a mistake of its author.
+            is_open = rule.get("decision") == "deny" and "pathPattern" not in rule
             if is_open and not is_replaced(rule, rules):
                 yield f"{rule['toolName']} {rule}", gemini_call(rule)
         return

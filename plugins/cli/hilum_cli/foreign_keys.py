@@ -27,7 +27,21 @@ class ReadBy(NamedTuple):
     otherwise: str = ""
 
 
-Use = str | ReadBy
+class ByValue(NamedTuple):
+    """A key of which a plugin reads only one value.
+
+    Attributes:
+        value: The value.
+        kind: The kind of the plugin's report about it.
+        otherwise: Why the key is not used with any other value.
+    """
+
+    value: str
+    kind: str
+    otherwise: str
+
+
+Use = str | ReadBy | ByValue
 """What hilum does with a key: the reason why it is not used, or the plugin that reads it."""
 
 
@@ -187,7 +201,8 @@ _CODEX = _make_table(
         "approval of single tools stays with you": "mcp_servers.*.default_tools_approval_mode"
         " mcp_servers.*.tools",
         NO_APPROVAL: "approval_policy approvals_reviewer auto_review",
-        OWN_SANDBOX: "sandbox_mode sandbox_workspace_write sandbox windows",
+        ByValue("read-only", "permissions", OWN_SANDBOX): "sandbox_mode",
+        OWN_SANDBOX: "sandbox_workspace_write sandbox windows",
         VARIABLES: "shell_environment_policy",
         PROVIDER: "model_provider model_providers oss_provider chatgpt_base_url openai_base_url"
         " preferred_auth_method forced_login_method forced_chatgpt_workspace_id"
@@ -234,12 +249,13 @@ _GEMINI = _make_table(
         PERMISSIONS: "excludeTools allowedTools coreTools tools.exclude tools.allowed tools.core"
         " mcpServers.*.excludeTools",
         MODEL: "model model.name",
-        SERVERS: "mcpServers mcp.allowed mcp.excluded allowMCPServers excludeMCPServers",
+        SERVERS: "mcpServers mcp.servers mcp.allowed mcp.excluded allowMCPServers excludeMCPServers",
         "no file of another agent approves calls of a server": "mcpServers.*.trust",
         OWN_PROGRAMS: "mcp.serverCommand mcpServerCommand tools.discoveryCommand"
         " tools.callCommand toolDiscoveryCommand toolCallCommand",
         HOOKS: "hooks hooksConfig",
-        NO_APPROVAL: "general.defaultApprovalMode tools.autoAccept autoAccept"
+        ByValue("plan", "permissions", NO_APPROVAL): "general.defaultApprovalMode",
+        NO_APPROVAL: "tools.autoAccept autoAccept"
         " security.disableYoloMode security.enablePermanentToolApproval tools.approvalMode"
         " policyPaths adminPolicyPaths",
         "trust a folder with hilum trust": "security.folderTrust folderTrust folderTrustFeature",
@@ -292,9 +308,12 @@ _OPENCODE = _make_table(
         SERVERS: "mcp",
         COMMANDS: "command commands",
         SCHEMA: "$schema",
-        "the agents in this file are not read; put them into .opencode/agents": "agent agents",
+        "the agents in this file are not read, except for what restricts the main agent; put them"
+        " into .opencode/agents": "agent agents",
         "hilum has its own modes; put agents into .opencode/agents": "mode",
-        "call the agent by name: hilum run '@NAME …'": "default_agent",
+        ByValue("plan", "permissions", "call the agent by name: hilum run '@NAME …'"): (
+            "default_agent"
+        ),
         RULES_FILES: "instructions",
         "set roles.fast in your own settings": "small_model",
         PROVIDER: "provider providers disabled_providers enabled_providers",

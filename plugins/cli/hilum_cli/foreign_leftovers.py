@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hilum import home_folder
+from hilum.config_files import UnreadableFile, load_file
 from hilum.foreign_files import ForeignFile
 
 MAX_ENTRIES = 200
@@ -30,6 +31,11 @@ class _Leftover(NamedTuple):
     reason: str = ""
 
 
+MAX_HOOKS = 50
+"""Maximum number of hooks of an event that are named."""
+MAX_COMMAND = 80
+"""Maximum number of characters of a command that are shown."""
+_NO_HOOKS = "no installed plugin runs the hooks of {agent}"
 _SCRIPTS = "no installed plugin runs the hooks of Claude Code"
 _INDEX = "it concerns only the index of {agent}; .cursorignore denies files"
 _LEFTOVERS = (
@@ -95,10 +101,39 @@ def find_leftovers(folder: Path, found: Sequence[ForeignFile]) -> Iterator[Forei
             )
             if os.path.lexists(path) and not is_reported:
                 named.append(path)
-                reason = _explain(path, leftover)
-                yield ForeignFile(path, leftover.agent, leftover.kind, is_user, left=(reason,))
+                reasons = tuple(_list_hooks(path, leftover)) or (_explain(path, leftover),)
+                yield ForeignFile(path, leftover.agent, leftover.kind, is_user, left=reasons)
     for name, agent in _FOLDERS.items():
         yield from _find_others(folder / name, agent, named)
+
+
+def _list_hooks(path: Path, leftover: _Leftover) -> Iterator[str]:
+    """Yield the hooks in a file, which no plugin runs, and its other keys."""
+    if leftover.kind != "hooks" or path.suffix != ".json":
+        return
+    try:
+        loaded = load_file(path)
+    except UnreadableFile:
+        return
+    for key in loaded.data.keys() - {"hooks"}:
+        line = loaded.find_line((key,))
+        yield f"{key} (line {line}): it concerns {leftover.agent} itself"
+    events = loaded.data.get("hooks")
+    for event, entries in events.items() if isinstance(events, dict) else ():
+        commands = list(_list_commands(entries))
+        for command in commands[:MAX_HOOKS]:
+            shown = command if len(command) <= MAX_COMMAND else f"{command[: MAX_COMMAND - 1]}…"
+            line = loaded.find_line(("hooks", event))
+            yield f"{event}: {shown} (line {line}): {_NO_HOOKS.format(agent=leftover.agent)}"
+
+
+def _list_commands(entries: object) -> Iterator[str]:
+    """Yield the commands of an event, in entries or in groups of entries."""
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("command"), str):
+            yield " ".join(entry["command"].split())
+        elif isinstance(entry, dict):
+            yield from _list_commands(entry.get("hooks"))
 
 
 def _explain(path: Path, leftover: _Leftover) -> str:

@@ -11,6 +11,7 @@ from hilum.config_files import LoadedFile, UnreadableFile, load_file
 from hilum.foreign_files import ForeignFile
 
 from hilum_cli.foreign_keys import (
+    ByValue,
     Keys,
     ReadBy,
     SettingsFormat,
@@ -101,6 +102,10 @@ def _find_reason(value: object, use: Use | None, kinds: set[str], format_: Setti
         if use.kind in kinds:
             return ""
         use = use.otherwise or f"it contains no {use.kind} that hilum could use"
+    if isinstance(use, ByValue):
+        if value == use.value and use.kind in kinds:
+            return ""
+        use = use.otherwise
     return (use or format_.rest or UNKNOWN).format(agent=format_.agent)
 
 

@@ -219,7 +219,9 @@ def _judge(entries: list[CommandEntry], reserved: frozenset[str]) -> Iterator[Co
         if entry.file.error:
             yield attrs.evolve(entry, state="broken", reason=entry.file.error)
         elif entry.name in reserved:
-            reason = f"It is not used, because /{entry.name} is a command of hilum."
+            reason = (
+                f"It is not used, because /{entry.name} is a command of hilum. Rename it to use it."
+            )
             yield attrs.evolve(entry, state="hidden", reason=reason)
         elif entry.name in taken:
             winner = taken[entry.name].file.path

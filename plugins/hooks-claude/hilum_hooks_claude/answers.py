@@ -30,6 +30,8 @@ Decision = Literal["none", "allow", "ask", "deny"]
 _NOT_STARTED = (126, 127)
 # Values of `decision` that let something pass. The last ones are common mistakes without a meaning.
 _PASSING = frozenset({"", "approve", "allow", "continue", "pass"})
+READ_ONLY = re.compile(r"read-only file system", re.IGNORECASE)
+"""What programs say that the sandbox kept from writing a file."""
 _LOG_PLACE = re.compile(r"complete log of this run can be found in", re.IGNORECASE)
 _CONTEXT_EVENTS = frozenset({USER_PROMPT_SUBMIT, SESSION_START})
 
@@ -68,10 +70,9 @@ def read_answer(event: str, code: int, stdout: str, stderr: str) -> Answer:
         stderr: Its standard error.
     """
     if code == BLOCK_CODE:
-        reason = stderr.strip() or stdout.strip() or "It gave no reason."
-        return Answer("deny", reason[:MAX_REASON])
+        return Answer("deny", _read_reason(stdout, stderr)[:MAX_REASON])
     if code:
-        return _read_failure(event, code, stderr)
+        return read_failure(code, stderr)
     text = stdout.strip()
     if text.startswith("{"):
         return _read_json(event, text)
@@ -80,7 +81,42 @@ def read_answer(event: str, code: int, stdout: str, stderr: str) -> Answer:
     return Answer()
 
 
-def _read_failure(event: str, code: int, stderr: str) -> Answer:
+def _read_reason(stdout: str, stderr: str) -> str:
+    """Return why a hook blocks that ended with the exit code for it.
+
+    Only the standard error is meant for it, but many hooks print the reason to the standard output.
+    That a hook could not write its log is no reason.
+    """
+    said = stderr.strip()
+    printed = stdout.strip()
+    lines = [line for line in said.splitlines() if not READ_ONLY.search(line)]
+    if lines or printed:
+        said = "\n".join(lines).strip()
+    if not printed.startswith("{"):
+        return "\n".join(filter(None, (said, printed))) or "It gave no reason."
+    return said or _find_reason(printed) or printed
+
+
+def _find_reason(text: str) -> str:
+    """Return the reason in an answer of JSON; empty if there is none."""
+    try:
+        data = msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+    specific = data.get("hookSpecificOutput")
+    if not isinstance(specific, dict):
+        specific = {}
+    given = (specific.get("permissionDecisionReason"), data.get("reason"), data.get("stopReason"))
+    return next((each.strip() for each in given if isinstance(each, str) and each.strip()), "")
+
+
+def read_failure(code: int, stderr: str) -> Answer:
+    """Return the answer of a hook that did not work.
+
+    Args:
+        code: Its exit code; negative if a signal ended it.
+        stderr: Its standard error.
+    """
     said = stderr.strip()
     # `test -f x && …` and `grep -q` end with 1 and say nothing if they find nothing. A program that
     # crashes says why.

@@ -13,7 +13,7 @@ from hilum.events import PluginEvent
 
 from hilum_hooks_claude.answers import Answer, describe_effect
 from hilum_hooks_claude.approvals import JudgedHook
-from hilum_hooks_claude.hook import Hook
+from hilum_hooks_claude.hook import PRE_TOOL_USE, Hook
 from hilum_hooks_claude.runner import HookRunner
 from hilum_hooks_claude.transcripts import Transcripts
 
@@ -92,6 +92,7 @@ class Dispatcher:
         self._transcripts = transcripts
         self._nursery = nursery
         self.recorded: RecordedResults | None = session.kernel.plugin(RecordedResults)
+        self._reported: set[tuple[str, str]] = set()
 
     async def run(
         self,
@@ -132,11 +133,23 @@ class Dispatcher:
             return []
         finished = await self._run_all(event, jobs, given, agent, limit)
         data = {"event": event, "key": key, "hooks": msgspec.to_builtins(finished)}
-        line = _make_line(event, finished, about)
+        line = _make_line(event, self._leave_out_known(event, finished), about)
         if line:
             data["say"] = line
         self._note(data, agent)
         return finished
+
+    def _leave_out_known(self, event: str, finished: Sequence[Finished]) -> list[Finished]:
+        """Return the hooks without those whose failure has been reported and has no effect."""
+        shown = []
+        for each in finished:
+            failure = (each.hook, each.answer.failure)
+            is_known = event != PRE_TOOL_USE and failure in self._reported
+            if each.answer.failure:
+                self._reported.add(failure)
+            if not is_known:
+                shown.append(each)
+        return shown
 
     async def _run_background(self, event: str, job: Job, given: Mapping[str, Any]) -> None:
         """Run a hook that nothing waits for, and whose decision has no effect."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from itertools import dropwhile
 from pathlib import PurePath
 from typing import Literal
 
@@ -34,6 +36,7 @@ EVENTS = (
 )
 """The events that hilum supports."""
 _MAX_TITLE = 60
+_REDIRECTION = re.compile(r"\d*>>?\s*(?:\"[^\"]*\"|'[^']*'|\S+)")
 # Programs that run another file, which is the better title.
 _RUNNERS = frozenset(
     "bash sh zsh env node python python3 uv uvx run npx bunx bun deno ruby perl tsx".split()
@@ -86,12 +89,16 @@ class Hook:
     @property
     def title(self) -> str:
         """A short name: the file that the command runs, or the beginning of the command."""
-        for word in self.command.replace('"', " ").replace("'", " ").split():
+        # What a command writes is not what it runs.
+        command = _REDIRECTION.sub(" ", self.command)
+        for word in command.replace('"', " ").replace("'", " ").split():
             name = PurePath(word).name
             if "/" in word and name and "." in name:
                 return name
-        words = [word for word in self.command.split() if word not in _RUNNERS]
-        text = " ".join(words) or self.command
+        words = list(dropwhile(_RUNNERS.__contains__, self.command.split()))
+        # Without their program, an option and a pipe say nothing.
+        is_complete = bool(words) and words[0][0] not in "-|&;<>"
+        text = " ".join(words) if is_complete else self.command
         return text if len(text) <= _MAX_TITLE else f"{text[: _MAX_TITLE - 1]}…"
 
     @property

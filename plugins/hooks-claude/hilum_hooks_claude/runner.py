@@ -16,7 +16,7 @@ import trio
 from hilum import HilumError, ToolDenied
 from msgspec.structs import replace
 
-from hilum_hooks_claude.answers import Answer, read_answer
+from hilum_hooks_claude.answers import BLOCK_CODE, READ_ONLY, Answer, read_answer, read_failure
 from hilum_hooks_claude.hook import Hook
 from hilum_hooks_claude.settings import HooksSettings
 
@@ -28,15 +28,25 @@ MAX_KEPT = 1_000_000
 MAX_OUTPUT = 8_000_000
 """Maximum number of bytes that a hook may write before it is ended."""
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
-# `npx prettier` is in many hooks. Without a network, it would repeat its requests for a minute.
-_OFFLINE = {"npm_config_fetch_retries": "0"}
+# `npx prettier` and `uv run` are in many hooks. Without a network, they would repeat their requests.
+_OFFLINE = {"npm_config_fetch_retries": "0", "UV_OFFLINE": "1"}
 # What programs say that cannot reach a server.
 _NO_NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|could not resolve host|name resolution"
-    r"|name or service not known|network is unreachable|network is down",
+    r"|name or service not known|network is unreachable|network is down|network was disabled"
+    r"|set to offline mode",
     re.IGNORECASE,
 )
 _ABOUT_NETWORK = "Hooks have no network (setting hooks_claude.network)."
+_ABOUT_FILES = (
+    "Hooks write only to the project, except .claude, and to folders in the setting guard.writable."
+)
+# `uv run` ends with 2, as a hook that blocks, if it cannot run the script.
+_UV = re.compile(r"(?:^|[\s;&|(/])uvx?\s")
+_UV_FAILED = re.compile(
+    r"error: (?:Failed to (?:spawn|fetch|download)|No solution found|No interpreter found"
+    r"|Request failed|Could not acquire lock)"
+)
 # Short, because a call waits for the end of its hooks.
 _GRACE = 0.5
 
@@ -147,13 +157,24 @@ class HookRunner:
             )
             stdout = done.stdout.decode(errors="replace")
             stderr = done.stderr.decode(errors="replace")
-            answer = read_answer(hook.event, done.returncode, stdout, stderr)
-            if answer.failure and not self._settings.network and _NO_NETWORK.search(stderr):
-                failure = f"{answer.failure.rstrip('.')}. {_ABOUT_NETWORK}"
-                answer = replace(answer, failure=failure)
-            return Outcome(answer, done.returncode)
+            if _is_failure_of_uv(hook, done.returncode, stderr):
+                answer = read_failure(done.returncode, stderr)
+            else:
+                answer = read_answer(hook.event, done.returncode, stdout, stderr)
+            return Outcome(self._explain(answer, stderr), done.returncode)
         megabytes = MAX_OUTPUT // 1_000_000
         return Outcome(Answer(failure=f"It wrote more than {megabytes} MB, so it was ended."))
+
+    def _explain(self, answer: Answer, stderr: str) -> Answer:
+        """Add to a failure what the sandbox has to do with it."""
+        about = ""
+        if answer.failure and not self._settings.network and _NO_NETWORK.search(stderr):
+            about = _ABOUT_NETWORK
+        elif answer.failure and not self._settings.unsandboxed and READ_ONLY.search(stderr):
+            about = _ABOUT_FILES
+        if not about:
+            return answer
+        return replace(answer, failure=f"{answer.failure.rstrip('.')}. {about}")
 
     def _offline(self) -> dict[str, str]:
         """Return the variables without which programs wait for a network that does not exist."""
@@ -172,6 +193,13 @@ class HookRunner:
             network=self._settings.network, shown=tuple(shown), required=required
         )
         return guard.widen(argv, access)
+
+
+def _is_failure_of_uv(hook: Hook, code: int, stderr: str) -> bool:
+    """Return whether `uv` ended a hook with the code for blocking, because it could not run it."""
+    if code != BLOCK_CODE or _UV_FAILED.match(stderr.lstrip()) is None:
+        return False
+    return _UV.search(" ".join((hook.command, *(hook.arguments or ()), ""))) is not None
 
 
 def find_guard(session: Session) -> hilum_guard.Guard | None:

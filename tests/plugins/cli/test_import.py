@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hilum import UsageError, foreign_files, list_program_commands
 from hilum.foreign_files import ForeignFile, Offer
-from hilum_cli.foreign_keys import ReadBy, list_project_files, list_user_files
+from hilum_cli.foreign_keys import ByValue, ReadBy, list_project_files, list_user_files
 from hilum_cli.foreign_settings import find_other_settings
 from hilum_cli.import_command import main
 
@@ -415,6 +415,69 @@ def test_a_key_that_is_used_is_not_also_listed_as_unused(rows):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "text", "is_read"),
+    [
+        (".gemini/settings.json", "defaultApprovalMode", '{"general": {"KEY": "plan"}}', True),
+        (".gemini/settings.json", "defaultApprovalMode", '{"general": {"KEY": "yolo"}}', False),
+        (".codex/config.toml", "sandbox_mode", 'KEY = "read-only"', True),
+        (".codex/config.toml", "sandbox_mode", 'KEY = "workspace-write"', False),
+        ("opencode.json", "default_agent", '{"KEY": "plan"}', True),
+        ("opencode.json", "default_agent", '{"KEY": "reviewer"}', False),
+    ],
+)
+def test_a_restricting_mode_is_listed_once_with_one_reason(
+    project, report, name, key, text, is_read
+):
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text.replace("KEY", key))
+    files = report("--dry-run", "--project")
+    kinds = [
+        kind
+        for (each, kind), file in files.items()
+        if each == str(path) and any(key in row for row in file["left"])
+    ]
+    assert kinds == (["permissions"] if is_read else ["settings"])
+
+
+def test_servers_that_are_listed_are_not_an_unknown_key(project, report):
+    path = project / ".gemini/settings.json"
+    path.write_text('{"mcp": {"servers": {"a": {"command": "a"}}}}')
+    files = report("--dry-run", "--project")
+    assert [kind for each, kind in files if each == str(path)] == ["MCP servers"]
+
+
+def test_each_hook_that_no_plugin_runs_is_named(project, report):
+    cursor = project / ".cursor/hooks.json"
+    cursor.parent.mkdir()
+    hooks = {"beforeShellExecution": [{"command": "./a.sh"}], "stop": [{"command": "b " * 90}]}
+    cursor.write_text(json.dumps({"version": 1, "hooks": hooks}, indent=1))
+    codex = project / ".codex/hooks.json"
+    codex.parent.mkdir()
+    codex.write_text(
+        '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"command": "c"}]}]}}'
+    )
+    files = report("--dry-run", "--project")
+    version, shell, stop = files[str(cursor), "hooks"]["left"]
+    assert version == "version (line 2): it concerns Cursor itself"
+    assert shell == (
+        "beforeShellExecution: ./a.sh (line 4): no installed plugin runs the hooks of Cursor"
+    )
+    assert len(stop) < 150
+    assert files[str(codex), "hooks"]["left"] == [
+        "PreToolUse: c (line 1): no installed plugin runs the hooks of Codex"
+    ]
+
+
+def test_a_policy_without_rules_says_so(project, report):
+    path = project / ".gemini/policies/default.toml"
+    path.parent.mkdir()
+    path.write_text("[policies]\n")
+    files = report("--dry-run", "--project")
+    assert files[str(path), "permissions"]["left"] == ["it contains no rule"]
+
+
 def test_every_entry_of_an_agents_folder_is_named(project, report):
     (project / ".gemini/commands").mkdir()
     (project / ".claude/status.sh").write_text("echo\n")
@@ -473,7 +536,7 @@ def test_every_setting_and_command_of_hilum_that_a_reason_names_exists():
         reason
         for each in [*list_project_files().values(), *list_user_files().values()]
         for use in (*each.keys.values(), each.rest)
-        for reason in [use.otherwise if isinstance(use, ReadBy) else use]
+        for reason in [use.otherwise if isinstance(use, ReadBy | ByValue) else use]
     }
     text = "\n".join(reasons)
     documented = SETTINGS_PAGE.read_text()

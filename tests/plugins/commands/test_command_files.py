@@ -274,7 +274,7 @@ def test_the_commands_of_other_programs_are_reported(project):
     assert claude.works == ("1 command can be used: /review",)
     assert claude.left == (
         "shell inserts are off until you trust the project: /log",
-        "/clear: It is not used, because /clear is a command of hilum.",
+        "/clear: It is not used, because /clear is a command of hilum. Rename it to use it.",
     )
     assert gemini.works == ()
     assert gemini.left[0].startswith("/broken: ")

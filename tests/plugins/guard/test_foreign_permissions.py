@@ -584,6 +584,15 @@ async def test_the_user_is_told_once_in_each_project(bench):
     assert len([event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]) == 1
 
 
+async def test_the_user_is_told_about_hooks_that_do_not_run(bench):
+    kit = await bench(*PLUGINS, files={".cursor/hooks.json": '{"hooks": {"stop": []}}'})
+    (note,) = [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]
+    assert note.data["say"] == (
+        "Settings of Cursor found: `hilum import` shows what works and what can be taken over. hilum"
+        " does not run the hooks in .cursor/hooks.json."
+    )
+
+
 async def test_an_empty_folder_is_no_settings(bench):
     """The sandbox of another session has such folders in the project."""
     kit = await bench(*PLUGINS, files={"a.txt": "x"})

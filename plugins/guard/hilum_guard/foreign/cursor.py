@@ -18,6 +18,7 @@ _KINDS: Mapping[str, Kind] = {
     "delete": "delete",
     "webfetch": "fetch",
 }
+_NO_RULE = "is not a rule of Cursor, which begins with Shell, Read, Write, WebFetch or Mcp."
 _RULE = re.compile(r"\s*(\w+)\s*(?:\((.*?)\)?)?\s*", re.DOTALL)
 
 
@@ -67,6 +68,6 @@ def _read_rule(text: str, effect: Effect, line: int, rules: RuleList) -> None:
             pattern = pattern if pattern.endswith("*") else f"{pattern} *"
         rules.add(Entry(effect, kind, pattern, text, line))
     elif effect == "deny":
-        rules.doubt(f"{text[:80]!r} is not a rule.", line)
+        rules.doubt(f"{text[:80]!r} {_NO_RULE}", line)
     else:
-        rules.problem(f"{text[:80]!r} is not a rule.", line)
+        rules.problem(f"{text[:80]!r} {_NO_RULE}", line)

@@ -30,6 +30,14 @@ _TRACES = {
     "Roo Code": (".roo",),
     "Kiro": (".kiro",),
 }
+# Hooks of other agents that hilum does not run, although some of them guard calls.
+_HOOKS = (
+    ".cursor/hooks.json",
+    ".codex/hooks.json",
+    ".github/hooks",
+    ".clinerules/hooks",
+    ".kiro/hooks",
+)
 
 
 def describe_first(workspace: Path, rules: Rules, agents: Sequence[str]) -> str:
@@ -52,11 +60,13 @@ def describe_first(workspace: Path, rules: Rules, agents: Sequence[str]) -> str:
         if listed:
             applied.append(f"{listed} of {agent}")
     settings = f"Settings of {', '.join(found)} found"
+    hooks = [path for path in _HOOKS if _has_content(workspace / path)]
+    more = f" hilum does not run the hooks in {', '.join(hooks)}." if hooks else ""
     if not applied:
-        return f"{settings}: `hilum import` shows what works and what can be taken over."
+        return f"{settings}: `hilum import` shows what works and what can be taken over.{more}"
     is_one = sum(counts.values()) == 1
     verb = "applies" if is_one else "apply"
-    return f"{settings}: {', '.join(applied)} {verb}; `hilum import` shows the rest."
+    return f"{settings}: {', '.join(applied)} {verb}; `hilum import` shows the rest.{more}"
 
 
 def _unique(rules: Rules) -> list[Rule]:

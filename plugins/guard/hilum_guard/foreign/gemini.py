@@ -20,14 +20,18 @@ from hilum_guard.foreign.rule_list import (
 from hilum_guard.rules.expressions import Expression
 from hilum_guard.rules.tool_names import Effect
 
+# The names of tools, of their classes, and those that Gemini CLI displays.
 _KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("run_shell_command", "ShellTool"), "shell"),
-    **dict.fromkeys(("read_file", "ReadFileTool", "read_many_files", "ReadManyFilesTool"), "read"),
+    **dict.fromkeys(("run_shell_command", "ShellTool", "Shell"), "shell"),
+    **dict.fromkeys(("read_file", "ReadFileTool", "ReadFile"), "read"),
+    **dict.fromkeys(("read_many_files", "ReadManyFilesTool", "ReadManyFiles"), "read"),
     **dict.fromkeys(("grep_search", "search_file_content", "GrepTool", "RipGrepTool"), "read"),
-    **dict.fromkeys(("replace", "EditTool", "edit"), "edit"),
-    **dict.fromkeys(("write_file", "WriteFileTool"), "write"),
-    **dict.fromkeys(("list_directory", "LSTool", "glob", "GlobTool"), "list"),
-    **dict.fromkeys(("web_fetch", "WebFetchTool"), "fetch"),
+    **dict.fromkeys(("SearchText", "Grep"), "read"),
+    **dict.fromkeys(("replace", "EditTool", "edit", "Edit"), "edit"),
+    **dict.fromkeys(("write_file", "WriteFileTool", "WriteFile"), "write"),
+    **dict.fromkeys(("list_directory", "LSTool", "ReadFolder", "glob", "GlobTool"), "list"),
+    **dict.fromkeys(("FindFiles", "findFiles", "Glob"), "list"),
+    **dict.fromkeys(("web_fetch", "WebFetchTool", "WebFetch"), "fetch"),
 }
 _TOOLS = {
     "google_web_search": "web_search",
@@ -58,6 +62,9 @@ _POLICY_KEYS = frozenset(
     allowRedirection allow_redirection""".split()
 )
 _ALL_TOOLS = ("*", ".*", "^.*$")
+# The mode in which Gemini CLI begins, and the one without changes, which hilum does not have.
+_DEFAULT_MODE = "default"
+_PLAN_MODE = "plan"
 _TOOL = re.compile(r"\s*([\w.*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -167,9 +174,17 @@ def _read_tool(text: str, effect: Effect, line: int, rules: RuleList) -> None:
     if found is None:
         _report(f"{text[:80]!r} is not the name of a tool.", line, rules, effect != "allow")
         return
-    pattern = found[2]
-    for entry in _make_entries(found[1], pattern, effect, text, line):
+    for entry in _make_entries(found[1], found[2], effect, text, line):
+        _add(entry, rules)
+
+
+def _add(entry: Entry, rules: RuleList) -> None:
+    """Add an entry, unless it allows a tool that hilum does not have."""
+    is_known = entry.kind != "tool" or entry.tool in _TOOLS.values() or "__" in entry.tool
+    if is_known or entry.effect != "allow" or entry.tool == "*":
         rules.add(entry)
+    else:
+        rules.left.append(f"{entry.written} (line {entry.line}): hilum has no such tool")
 
 
 def _make_entries(
@@ -195,6 +210,7 @@ def _make_entries(
 
 def read_policies(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a policy file of Gemini CLI."""
+    rules.doubt_misspelt(loaded.data, ("rule",), "", loaded.find_line)
     listed = loaded.data.get("rule", [])
     if not isinstance(listed, list):
         rules.doubt(f"rule is {kind_of(listed)}; a list of tables is expected.")
@@ -211,13 +227,17 @@ def read_policies(loaded: LoadedFile, rules: RuleList) -> None:
             entries.append((priority if isinstance(priority, int | float) else 0, entry))
     # The rule with the highest priority decides.
     entries.sort(key=lambda each: each[0])
-    apply_in_order([entry for _, entry in entries], rules)
+    apply_in_order([entry for _, entry in entries], rules, add=_add)
 
 
 def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterator[Entry]:
     decision = str(rule.get("decision", "")).strip().casefold()
     effect = _DECISIONS.get(decision)
-    if effect is None:
+    if not decision:
+        # Gemini CLI does not use such a rule. It may have been meant to deny.
+        rules.problem("A rule has no decision, so such calls need approval.", line)
+        effect = "ask"
+    elif effect is None:
         rules.problem(f"decision {decision!r} is unknown; the rule denies.", line)
         effect = "deny"
     unknown = ", ".join(sorted(rule.keys() - _POLICY_KEYS))
@@ -228,8 +248,14 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
         reason = f"A rule has unknown keys, which may limit it: {unknown}."
         rules.doubt(reason, line, f"{effect} {rule.get('toolName', '*')}")
         return
-    if rule.get("modes") and effect == "allow":
-        rules.left.append(f"rule (line {line}): it allows only in some modes of Gemini CLI")
+    modes = _texts(rule.get("modes"))
+    if modes and effect == "allow" and _DEFAULT_MODE not in modes:
+        reason = f"it allows only in other modes of Gemini CLI ({', '.join(modes)})"
+        rules.left.append(f"{_describe(rule)} (line {line}): {reason}")
+        return
+    if modes == [_PLAN_MODE] and effect != "allow":
+        reason = f"{_describe(rule)}: this rule of Gemini CLI is for its plan mode only"
+        rules.skip_restriction(f"{reason}; {WITHOUT_CHANGES}.", line)
         return
     names = ["*" if each in _ALL_TOOLS else each for each in _texts(rule.get("toolName"))] or ["*"]
     prefixes = _texts(rule.get("commandPrefix"))
@@ -250,6 +276,13 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
             yield Entry(effect, "tool", None, written, line, "*")
         else:
             yield from _make_entries(name, None, effect, written, line)
+
+
+def _describe(rule: Mapping[str, Any]) -> str:
+    """Return what a rule of a policy file does and what it is about, for the user."""
+    names = ", ".join(_texts(rule.get("toolName"))) or "*"
+    about = [*_texts(rule.get("commandPrefix")), *_texts(rule.get("commandRegex"))]
+    return f"{rule.get('decision', 'rule')} {names}{': ' if about else ''}{', '.join(about)}"
 
 
 def _read_expression(

@@ -66,7 +66,9 @@ def _read(file: PermissionFile, workspace: Path) -> Iterator[RuleList]:
         return
     if file.format == "copilot" and copilot.MARK not in data and _is_text(data):
         return
-    yield _parse(file, place, data)
+    rules = _parse(file, place, data)
+    rules.spare_runners()
+    yield rules
 
 
 def _is_text(data: bytes) -> bool:

@@ -90,15 +90,19 @@ def _read_table(
 def _read_tools(
     table: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, entries: list[Entry]
 ) -> None:
-    """Add the tools that are switched off by the older key ``tools``."""
+    """Add the tools that the older key ``tools`` switches off, or on again after a wildcard."""
     tools = table.get("tools")
     if not isinstance(tools, dict):
         return
     for name, is_on in tools.items():
-        if is_on is False:
-            line = loaded.find_line((*keys, "tools", name))
-            written = ".".join((*keys, "tools", str(name)))
-            entries += _make_entries(str(name), None, "deny", f"{written}: false", line)
+        if not isinstance(is_on, bool):
+            continue
+        effect: Effect = "allow" if is_on else "deny"
+        line = loaded.find_line((*keys, "tools", name))
+        written = f"{'.'.join((*keys, 'tools', str(name)))}: {str(is_on).lower()}"
+        for entry in _make_entries(str(name), None, effect, written, line):
+            # A tool that is on may still need approval.
+            entries.append(entry._replace(is_permission=False))
 
 
 def _read_permission(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hilum import config_folder
 from hilum.foreign_files import ForeignFile, Offer
+from msgspec.structs import replace
 
 from hilum_guard.foreign.allow_dangers import explain_refusal, find_danger
 from hilum_guard.foreign.files import AGENTS
@@ -29,9 +30,15 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
     known = {rule.text for rule in own.of("allow")}
     for rules in load_foreign_rules(folder, tuple(AGENTS)):
         file = _describe(rules, folder, applied, known)
-        # Such a file often has settings for something else.
         if file.works or file.offers or file.left or file.problems:
             yield file
+        elif _has_only_rules(file.path):
+            yield replace(file, left=("it contains no rule",))
+
+
+def _has_only_rules(path: Path) -> bool:
+    """Return whether a file is for rules alone; others often have settings for something else."""
+    return path.suffix == ".rules" or path.parent.name == "policies"
 
 
 def _describe(

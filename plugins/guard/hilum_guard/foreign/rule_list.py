@@ -24,7 +24,7 @@ from hilum_guard.foreign.patterns import (
 )
 from hilum_guard.rules.expressions import Expression, explain_invalid
 from hilum_guard.rules.matching import DOMAIN, Rule, parse
-from hilum_guard.rules.patterns import find_control_character, fit_path
+from hilum_guard.rules.patterns import find_control_character, fit_path, pattern_words
 from hilum_guard.rules.tool_names import Effect, server_tools
 
 Kind = Literal["shell", "read", "edit", "write", "delete", "list", "fetch", "tool"]
@@ -62,6 +62,13 @@ _TOOL_OF_PATHS: dict[Kind, str] = {
 }
 # The agents in whose patterns for paths braces stand for alternatives.
 _WITH_BRACES = ("Cursor", "Copilot")
+# Tools that projects install in their environment, and the programs that run them there. People deny
+# `pytest` and allow `uv run`, so that an agent uses the versions of the project.
+_ENVIRONMENT_TOOLS = frozenset(
+    """python python3 pytest py.test ruff mypy pyright basedpyright ty black isort flake8 pylint
+    bandit pre-commit prek tox nox coverage ipython jupyter sphinx-build mkdocs""".split()
+)
+_ENVIRONMENT_RUNNERS = frozenset("uv poetry pipenv hatch pdm rye pixi".split())
 _TOOL = re.compile(r"[A-Za-z0-9_.*?-]{1,128}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _HOST = re.compile(r"(?:https?://)?((?:\*\.)?[\w*-]+(?:\.[\w-]+)*)(?:[:/].*)?", re.IGNORECASE)
@@ -99,6 +106,8 @@ class Entry(NamedTuple):
         line: Its line number; 0 if unknown.
         tool: For the kind ``tool``: the name of the tool in hilum.
         expression: For the kind ``shell`` without a pattern: a regular expression for the commands.
+        is_permission: Whether an entry that allows is a permission that the user can take over, and
+            not just an exception to an earlier entry.
     """
 
     effect: Effect
@@ -108,6 +117,7 @@ class Entry(NamedTuple):
     line: int
     tool: str = ""
     expression: Expression | None = None
+    is_permission: bool = True
 
 
 class AllowedRule(NamedTuple):
@@ -312,6 +322,24 @@ class RuleList:
         self.problem(reason, entry.line)
         return entry._replace(effect="ask", pattern=None)
 
+    def spare_runners(self) -> None:
+        """Let the runners that the file allows run the tools that it denies by their bare names.
+
+        In other agents, a rule about `pytest` does not concern `uv run pytest`. In hilum, it does,
+        unless the same file allows `uv run`: then the rule only says how to run the tool. Rules that
+        name arguments (`python manage.py migrate`) are not changed, because they are about what the
+        command does.
+        """
+        allowed = []
+        for entry in self.allowed:
+            allowed += [parse(rule, "allow").pattern or "" for rule in entry.rules]
+        runners = [each for each in allowed if _allows_runner(pattern_words(each))]
+        if not runners:
+            return
+        for number, rule in enumerate(self.rules):
+            if _denies_bare_tool(rule):
+                self.rules[number] = attrs.evolve(rule, spares=tuple(dict.fromkeys(runners)))
+
     # --- conversion -------------------------------------------------------------------------------
 
     def _convert(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
@@ -514,6 +542,21 @@ def _shorten(text: str) -> str:
     return shown if len(shown) <= MAX_WRITTEN else shown[: MAX_WRITTEN - 1] + "…"
 
 
+def _allows_runner(words: Sequence[str]) -> bool:
+    """Return whether the words of a pattern begin with a program that runs a project's tools."""
+    if not words or words[0] not in _ENVIRONMENT_RUNNERS:
+        return False
+    return len(words) > 1 and words[1] in ("run", "*")
+
+
+def _denies_bare_tool(rule: Rule) -> bool:
+    """Return whether a rule is about each command of a tool that projects install."""
+    if rule.tool != "run_terminal_cmd" or rule.pattern is None or rule.unless:
+        return False
+    words = pattern_words(rule.pattern)
+    return words[0] in _ENVIRONMENT_TOOLS and all(word == "*" for word in words[1:])
+
+
 def _is_comparable(rule: Rule) -> bool:
     """Return whether the pattern of a rule can be compared with what the rule is about."""
     if rule.pattern is None or not rule.about_paths or rule.tool in _SHELL:
@@ -540,7 +583,13 @@ def is_valid(rule: str) -> bool:
     return True
 
 
-def apply_in_order(entries: Sequence[Entry], rules: RuleList, *, offers: bool = True) -> None:
+def apply_in_order(
+    entries: Sequence[Entry],
+    rules: RuleList,
+    *,
+    offers: bool = True,
+    add: Callable[[Entry, RuleList], None] | None = None,
+) -> None:
     """Add entries of which the last one that matches a call decides.
 
     In hilum, the strictest rule decides. An entry that denies or asks is therefore limited to what
@@ -550,6 +599,7 @@ def apply_in_order(entries: Sequence[Entry], rules: RuleList, *, offers: bool = 
         entries: The entries, from weak to strong.
         rules: The list to add them to.
         offers: Whether the entries that allow can be taken over.
+        add: Adds an entry that allows; by default, `RuleList.add`.
     """
     strictness = {"allow": 0, "ask": 1, "deny": 2}
     for number, entry in enumerate(entries):
@@ -565,8 +615,12 @@ def apply_in_order(entries: Sequence[Entry], rules: RuleList, *, offers: bool = 
             continue
         if entry.effect == "allow":
             stricter = [each for each in later if each.effect != "allow"]
-            if offers and not any(_covers(each, entry) for each in stricter):
-                rules.add(entry)
+            is_offered = offers and entry.is_permission
+            if is_offered and not any(_covers(each, entry) for each in stricter):
+                if add is None:
+                    rules.add(entry)
+                else:
+                    add(entry, rules)
             continue
         rules.add(entry, [each.pattern for each in weaker if each.pattern])
 

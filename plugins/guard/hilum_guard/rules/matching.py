@@ -94,6 +94,8 @@ class Rule:
             commands match.
         hides: Whether the rule also concerns commands that may use its paths without naming them.
             If so, the sandbox hides or protects the paths.
+        spares: For a rule about commands: patterns of commands that may run what the rule denies,
+            because the same file allows them: ``uv run *`` beside a denied ``pytest``.
     """
 
     effect: Effect
@@ -108,6 +110,7 @@ class Rule:
     later: tuple[str, ...] = ()
     expression: Expression | None = None
     hides: bool = True
+    spares: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -290,6 +293,9 @@ def explain(rule: Rule) -> str:
     if kinds and rule.tool != "*" and not rule.strict:
         also = "" if rule.hides else _NOT_HIDDEN
         return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}{also}"
+    if rule.spares:
+        whole = explain(attrs.evolve(rule, spares=()))
+        return f"{whole}, except if it is run by {', '.join(rule.spares)}"
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
     return f"{calls} with the path or command {pattern!r} {meaning}"
@@ -537,12 +543,23 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
     wanted = pattern_words(pattern)
     if rule.strict:
         return _YES[allowed([wanted], read.commands)]
-    fits = [_fit_any_spelling(wanted, command.words) for command in read.all_commands]
+    compared = [command for command in read.all_commands if not _is_spared(rule, command)]
+    fits = [_fit_any_spelling(wanted, command.words) for command in compared]
     if "yes" in fits or unresolved_reason(rule, facts):
         return "yes"
     if "maybe" in fits or not read.complete:
         return "maybe"
     return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def _is_spared(rule: Rule, command: SimpleCommand) -> bool:
+    """Return whether one of the commands that run a command is an exception to a rule."""
+    if not rule.spares:
+        return False
+    patterns = [pattern_words(each) for each in rule.spares]
+    return any(
+        fit_words(each, words, strict=True) for each in patterns for words in command.runners
+    )
 
 
 def _fit_expression(expression: Expression, facts: CallFacts) -> Fit:

@@ -1,7 +1,8 @@
 """Match the options in a command pattern in any order and spelling.
 
 A rule that denies `rm -rf *` also means `rm -fr x`, `rm -r --force x` and `rm x -rf`. This works for
-programs whose options are all known (see ``programs.options``).
+programs whose options are all known (see ``programs.options``), and for the sub-commands of Git that
+change something (see ``programs/git_spellings.ini``).
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from hilum_guard.effects.git_effects import git_words
 from hilum_guard.file_names import folded
-from hilum_guard.programs.options import SYNTAX, Syntax, parse
+from hilum_guard.programs.options import SYNTAX, Syntax, make_syntax, parse
+from hilum_guard.programs.tables import read_table
 from hilum_guard.rules.patterns import UNKNOWN, fit_words, fits_word
 
 # Short names of common long options. Only the options that a program has are compared.
@@ -31,8 +34,29 @@ _SHORT_NAMES = {
     "--update": "-u",
     "--verbose": "-v",
 }
+
+
+def _read_same(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the options that each option stands for, from a column such as ``-D=-d,--force``."""
+    pairs = [word.partition("=") for word in text.split()]
+    return {name: tuple(options.split(",")) for name, _, options in pairs}
+
+
 # In these programs, `-r` reverses an order, and only `-R` means `--recursive`.
 _REVERSING = frozenset(("ls", "sort"))
+_GIT_TABLE = read_table("git_spellings")
+_GIT_SYNTAX = {
+    f"git {verb}": make_syntax(
+        flags=columns.get("flags", ""),
+        valued=columns.get("valued", ""),
+        long_options=columns.get("long_options", ""),
+    )
+    for verb, columns in _GIT_TABLE.items()
+}
+# The options that mean the same as others: `-D` is `--delete --force`.
+_GIT_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
+    f"git {verb}": _read_same(columns.get("same", "")) for verb, columns in _GIT_TABLE.items()
+}
 
 
 def fit_options(pattern: Sequence[str], words: Sequence[str]) -> Literal["", "maybe", "yes"]:
@@ -50,15 +74,22 @@ def fit_options(pattern: Sequence[str], words: Sequence[str]) -> Literal["", "ma
     if not wanted or not words:
         return ""
     program = folded(words[0]).replace("\\", "/").rpartition("/")[2]
-    syntax = SYNTAX.get(program)
-    if syntax is None or not fits_word(pattern[0], words[0], strict=False, is_program=True):
+    if not fits_word(pattern[0], words[0], strict=False, is_program=True):
         return ""
-    parsed = parse(words[1:], syntax)
+    size = 1
+    if program == "git":
+        words = git_words(tuple(words))
+        program = " ".join(words[:2])
+        size = 2
+    syntax = _GIT_SYNTAX.get(program) or SYNTAX.get(program)
+    if syntax is None:
+        return ""
+    parsed = parse(words[size:], syntax)
     plain = [word for word in pattern if not _is_option(word)]
     if "--" in plain:
         plain.remove("--")
-    fit = fit_words(plain, [words[0], *parsed.operands], strict=False)
-    missing = _name_options(wanted, syntax, program) - _name_options(words[1:], syntax, program)
+    fit = fit_words(plain, [*words[:size], *parsed.operands], strict=False)
+    missing = _name_options(wanted, syntax, program) - _name_options(words[size:], syntax, program)
     if not missing:
         return fit
     is_unknown = any(UNKNOWN in word for word in words)
@@ -72,7 +103,11 @@ def _is_option(word: str) -> bool:
 def _name_options(words: Sequence[str], syntax: Syntax, program: str) -> set[tuple[str, str]]:
     """Return the options in words, each with its value, under one name for each option."""
     found = set()
+    git_names = _GIT_NAMES.get(program)
     for name, value in parse(words, syntax).options:
+        if git_names is not None:
+            found |= {(each, value) for each in git_names.get(name, (name,))}
+            continue
         same = _SHORT_NAMES.get(name, name)
         if program in _REVERSING:
             same = "-R" if name == "--recursive" else same

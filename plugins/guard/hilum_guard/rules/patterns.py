@@ -23,6 +23,10 @@ NAMED = re.compile(r"[A-Za-z_]\w*=")
 # Control characters, and what is a line break for some programs.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _WILDCARDS = re.compile(r"[*?\[\\]")
+# A short option, whose case matters: `git branch -d` deletes only what is merged, `-D` also the rest.
+_SHORT_OPTION = re.compile(r"-[A-Za-z]")
+# Programs that are installed under names with and without their version.
+_VERSIONED = re.compile(r"(python|pypy|pip)[\d.]*")
 # The text that wildcards match in an argument. `*` and `?` do not match the characters that
 # separate the parts of a URL, so that no host can be mistaken for another.
 _GLOBS = {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}
@@ -137,13 +141,22 @@ def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
         return False
     if strict:
         return fnmatchcase(word, pattern)
-    word = folded(word)
-    pattern = folded(pattern)
+    if _SHORT_OPTION.fullmatch(pattern) and _SHORT_OPTION.fullmatch(word):
+        return word == pattern
+    # `./manage.py` is `manage.py`.
+    word = folded(word).removeprefix("./")
+    pattern = folded(pattern).removeprefix("./")
     if fnmatchcase(word, pattern):
         return True
+    if not is_program or "/" in pattern:
+        return False
     # `/usr/bin/git` and `C:\Git\git` mean `git`.
-    name = word.replace("\\", "/").rpartition("/")[2]
-    return is_program and "/" not in pattern and fnmatchcase(name, pattern)
+    name = word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+    if fnmatchcase(name, pattern):
+        return True
+    versioned = _VERSIONED.fullmatch(name)
+    wanted = _VERSIONED.fullmatch(pattern)
+    return versioned is not None and wanted is not None and versioned[1] == wanted[1]
 
 
 # --- paths ----------------------------------------------------------------------------------------
