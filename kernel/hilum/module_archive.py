@@ -252,7 +252,7 @@ def save_archive() -> None:
     if _compile_cache is None or not _may_save or sys.dont_write_bytecode:
         return
     modules = _find_modules()
-    missing = modules.keys()
+    missing = set(modules)
     # What was imported before the archive was opened, such as this module, is not missing in it.
     if _finder is not None:
         missing &= _finder.missed
