@@ -83,6 +83,7 @@ class ArchiveFinder:
 
     Attributes:
         compiled: The content of a cache of compiled texts.
+        missed: The names that were looked for here and not found.
 
     Raises:
         ValueError: The archive is damaged or was made for another ``sys.path``.
@@ -109,6 +110,7 @@ class ArchiveFinder:
         folders: dict[str, int]
         self._path, folders, self._entries, self.compiled = marshal.loads(index)
         self._archive = archive
+        self.missed: set[str] = set()
         if self._path != sys.path:
             raise ValueError
         self._unchanged = {
@@ -125,6 +127,12 @@ class ArchiveFinder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the specification of a module; None if it must be found as usual."""
+        spec = self._find_spec(name, path)
+        if spec is None:
+            self.missed.add(name)
+        return spec
+
+    def _find_spec(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         entry = self._entries.get(name)
         if entry is None:
             return None
@@ -176,6 +184,7 @@ def _find_archive(command: str) -> str:
 # --- use ------------------------------------------------------------------------------------------
 
 _used_command = ""
+_finder: ArchiveFinder | None = None
 _compile_cache: CompileCache | None = None
 _may_save = False
 
@@ -189,13 +198,14 @@ def use_archive(command: str, *, save: bool = True) -> None:
         command: The command.
         save: Whether ``save_archive`` may write the archive.
     """
-    global _used_command, _compile_cache, _may_save
+    global _used_command, _finder, _compile_cache, _may_save
     # A process of the fork server has loaded everything.
     if _used_command or "hilum.kernel" in sys.modules or PathFinder not in sys.meta_path:
         return
     _used_command = command
     _may_save = save
     finder = _open_archive(_find_archive(command))
+    _finder = finder
     if finder is not None:
         sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
     # Its modules are in the archive.
@@ -242,7 +252,10 @@ def save_archive() -> None:
     if _compile_cache is None or not _may_save or sys.dont_write_bytecode:
         return
     modules = _find_modules()
-    missing = [each for each in modules.values() if type(each.loader) is not _ArchiveLoader]
+    missing = set(modules)
+    # What was imported before the archive was opened, such as this module, is not missing in it.
+    if _finder is not None:
+        missing &= _finder.missed
     is_new = len(missing) > MAX_MISSES or _compile_cache.new > MAX_MISSING_TEXTS
     path = _find_archive(_used_command)
     if not is_new or not path:

@@ -402,7 +402,7 @@ async def in_session(
         patience=120,
         faults=True,
     ) as kit:
-        store = kit.session.plugin(hilum_rules.Rules)._store
+        store = kit.session.plugin(hilum_rules.Rules).store
         # The commands about rules read them, too.
         await trio.to_thread.run_sync(store.touch, list(find_nested_folders(root)))
         by_forms = [rule for _, _, rule in store.snapshot.numbered()]

@@ -117,6 +117,15 @@ def test_modules_of_an_archive_are_as_python_imports_them(modules: Modules):
     assert before["texts"][-1] is True
 
 
+def test_an_archive_that_has_everything_is_not_written_again(modules: Modules):
+    """What was imported before the archive was opened is not missing in it."""
+    modules.run()
+    before = modules.archive.stat()
+    modules.run()
+    after = modules.archive.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 def test_only_patterns_in_the_source_are_kept(modules: Modules):
     """One that a function or a module builds may contain a secret."""
     modules.run()

@@ -8,7 +8,9 @@ are recognised; whatever is unclear leaves the code as it is, and the rule appli
 from __future__ import annotations
 
 import ast
+import copy
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -69,6 +71,8 @@ def remove_reads(text: str) -> str:
         return _remove_from_script(text)
     if CHANGES_NAMES.search(text) or binds_roots(tree):
         return text
+    if not _REACHES_NAMES.search(text):
+        _insert_named_paths(tree)
     paths = list(_Reads(tree).find())
     constants = [
         node
@@ -170,6 +174,68 @@ def _imported_names(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Iter
         yield "sys"
     if (node.module, alias.name, alias.asname) != ("pathlib", "Path", None):
         yield alias.asname or alias.name
+
+
+# With one of these, code may read or change a name without writing it.
+_REACHES_NAMES = re.compile(r"\bmodules\b|\bdir\b|\bf_\w+|\bimport\b[^\n]*__main__|\bglobal\b")
+_PATH_ROOTS = frozenset("os str pathlib Path".split())
+
+
+def _insert_named_paths(tree: ast.Module) -> None:
+    """Write a path in place of each name that can only mean this path: ``src = Path("data")``."""
+    bound = Counter(name for node in ast.walk(tree) for name in _bound_names(node))
+    loaded = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    # Code reads a name in a class as `Class.name`.
+    in_classes = {
+        node
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.ClassDef)
+        for node in ast.walk(outer)
+    }
+    values: dict[str, ast.expr] = {}
+    inserting = _NamedPaths(values)
+    # A path may be made of one that has a name already.
+    for statement in [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]:
+        target = statement.targets[0]
+        if len(statement.targets) > 1 or statement in in_classes:
+            continue
+        if not isinstance(target, ast.Name) or bound[target.id] > 1 or target.id not in loaded:
+            continue
+        value = inserting.visit(copy.deepcopy(statement.value))
+        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+        if _is_plain(value) and names <= _PATH_ROOTS and _names_path(value):
+            values[target.id] = value
+    if values:
+        inserting.visit(tree)
+
+
+def _names_path(value: ast.expr) -> bool:
+    """Return whether an expression contains text."""
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) for node in ast.walk(value)
+    )
+
+
+class _NamedPaths(ast.NodeTransformer):
+    """Writes paths in place of their names, and removes the statements that give the names."""
+
+    def __init__(self, values: dict[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self.values.get(node.id)
+        return node if value is None else copy.deepcopy(value)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Name) and target.id in self.values:
+            return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return node
 
 
 class _Reads:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,8 +17,45 @@ from hilum_guard.repositories.tracked_files import find_git_top, find_index, lis
 
 MAX_FOLDERS = 4096
 """Maximum number of folders whose repository is remembered."""
+_CLOCK_STEP = 0.02
+"""Seconds by which the time of a file may be behind the clock: the kernel counts in steps."""
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/node_modules/", "/.venv/")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
+
+
+# When this program began to work in each workspace, in seconds since the epoch.
+_begun: dict[str, float] = {}
+
+
+def begin_in(workspace: str) -> None:
+    """Note that agents of this program may write files in a workspace from now on.
+
+    A program that opens many sessions, such as ``hilum web``, may have started long before a project
+    was cloned: without this note, all of the project's files would be new.
+
+    Args:
+        workspace: The resolved path of the workspace.
+    """
+    _begun.setdefault(workspace, time.time() - _CLOCK_STEP)
+
+
+def _find_beginning(path: str) -> float:
+    """Return since when an agent of this program may have written a file.
+
+    An agent that works in a folder above the workspace may have written in it, too, so that the
+    earliest time counts. For other places, this is when the program started.
+    """
+    path = os.path.normpath(path)
+    times = [_begun[folder] for folder in (path, *_list_folders(path)) if folder in _begun]
+    return min(times, default=find_start())
+
+
+def _list_folders(path: str) -> Iterator[str]:
+    """Yield the folders that a path is in, the innermost first."""
+    folder = os.path.dirname(path)
+    while folder != path:
+        yield folder
+        path, folder = folder, os.path.dirname(folder)
 
 
 class Tracking(Enum):
@@ -28,9 +67,10 @@ class Tracking(Enum):
 
 
 def is_new_file(path: str, root: str) -> bool:
-    """Return whether a file was written since this program started, or is not in Git's index.
+    """Return whether a file may be an agent's: it is not in Git's index, or new.
 
-    A file in a folder without a repository is new only if it was written since. Blocks.
+    A new file was written since this program began to work in its workspace. In a folder without a
+    repository, only new files count. Blocks.
 
     Args:
         path: The absolute path of the file.
@@ -40,7 +80,9 @@ def is_new_file(path: str, root: str) -> bool:
         status = os.stat(locate(path))
     except OSError:
         return False
-    return status.st_mtime >= find_start() or _find_tracking(path, root) is not Tracking.TRACKED
+    if status.st_mtime >= _find_beginning(path):
+        return True
+    return _find_tracking(path, root) is not Tracking.TRACKED
 
 
 def is_tracked(path: str, root: str) -> bool:
@@ -93,7 +135,8 @@ class WrittenFiles:
     """The files that an agent may have written, among those that a program loads.
 
     In contrast to ``is_new_file``, an installed package, and a file outside of the workspace, are
-    new only if they were written since this program started, or are in a folder for temporary files.
+    new only if they were written since this program began to work there, or started, or are in a
+    folder for temporary files.
     The repositories are read at most once: a test runner loads hundreds of files.
 
     Args:
@@ -102,7 +145,7 @@ class WrittenFiles:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._start = find_start()
+        self._beginnings = (_find_beginning(root), find_start())
         # The folder of this process, which may have been forked from one with another.
         self._temporary = (*_TEMPORARY, f"{tempfile.gettempdir()}/")
         self._outer = _find_top(root)
@@ -117,9 +160,10 @@ class WrittenFiles:
             path: The absolute path of the file.
             status: The status of the file.
         """
-        if status.st_mtime >= self._start:
+        is_inside = path.startswith(f"{self._root}/")
+        if status.st_mtime >= self._beginnings[0 if is_inside else 1]:
             return True
-        if not path.startswith(f"{self._root}/"):
+        if not is_inside:
             return path.startswith(self._temporary) and not self._root.startswith(self._temporary)
         folder = path.rpartition("/")[0]
         if folder not in self._indexes:

@@ -46,6 +46,7 @@ from hilum_guard.call_judge import JudgeRequest
 from hilum_guard.command_paths import as_seen_by_commands
 from hilum_guard.file_names import resolve_listed
 from hilum_guard.hosts.known_hosts import KnownHosts
+from hilum_guard.new_files import begin_in
 from hilum_guard.protected_files import RESTRICTING_FILE
 from hilum_guard.rules import held_denials, rule_files
 from hilum_guard.rules.lasting_approvals import LastingApprovals
@@ -799,6 +800,7 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open a session's guard; on exit, stop everything that the guard started."""
+    begin_in(str(session.workspace))
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         guard.restore_denials()

@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hilum_guard import is_tracked
-from hilum_guard.new_files import WrittenFiles, is_new_file
+from hilum_guard import is_tracked, new_files
+from hilum_guard.new_files import WrittenFiles, begin_in, is_new_file
 
 OLD = (1_700_000_000, 1_700_000_000)
 
@@ -114,3 +114,40 @@ def test_without_a_repository_old_files_are_the_users_own(tmp_path: Path) -> Non
     assert is_own(folder, "a.py")
     os.utime(folder / "a.py")
     assert not is_own(folder, "a.py")
+
+
+def test_files_are_new_since_the_first_session_in_their_folder(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project was cloned after the program started, which then opened a session in it."""
+    monkeypatch.setattr(new_files, "_begun", {})
+    (root / "pkg/alpha.py").touch()
+    assert not is_own(root, "pkg/alpha.py")
+    begun = (root / "pkg/alpha.py").stat().st_mtime + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(new_files.time, "time", lambda: begun)
+        begin_in(str(root))
+    assert is_own(root, "pkg/alpha.py")
+    # An agent writes a file; another session in the same folder follows.
+    os.utime(root / "pkg/beta.py", (begun + 1, begun + 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(new_files.time, "time", lambda: begun + 2)
+        begin_in(str(root))
+    assert not is_own(root, "pkg/beta.py")
+    # A file outside is new since the program started.
+    put(root.parent, "outside.py")
+    (root.parent / "outside.py").touch()
+    assert not is_own(root.parent, "outside.py", root)
+
+
+def test_an_agent_in_a_folder_above_may_have_written_a_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_files, "_begun", {})
+    (root / "pkg/alpha.py").touch()
+    written = (root / "pkg/alpha.py").stat().st_mtime
+    for folder, at in ((root.parent, written - 1), (root, written + 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(new_files.time, "time", lambda at=at: at)
+            begin_in(str(folder))
+    assert not is_own(root, "pkg/alpha.py")

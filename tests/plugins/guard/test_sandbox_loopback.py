@@ -306,13 +306,34 @@ async def test_a_background_server_and_a_client_through_the_tools(tmp_path: Path
 async def test_a_socket_that_vanishes_before_it_is_covered(
     box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in a folder that the sandbox mounts read-only, where bubblewrap cannot create what it mounts over."""
+    """It is in a folder that the sandbox mounts read-only, where bubblewrap cannot create what it mounts over.
+
+    The command's errors do not contain bubblewrap's: it ran.
+    """
     if box.backend != "bubblewrap":
         pytest.skip("only bubblewrap mounts over sockets, and no spare is used then")
     gone = str(Path.home() / "gone" / "agent.sock")
     monkeypatch.setattr(session_sandbox, "find_sockets", lambda: [gone])
-    done = await box.run("echo here; exit 3")
-    assert (done.stdout, done.returncode) == (b"here\n", 3)
+    done = await box.run("echo here; echo there >&2; exit 3")
+    assert (done.stdout, done.stderr, done.returncode) == (b"here\n", b"there\n", 3)
+
+
+async def test_a_sandbox_that_cannot_be_created_says_why(
+    box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second attempt fails as well, and its errors are shown once."""
+    if box.backend != "bubblewrap":
+        pytest.skip("only bubblewrap mounts over sockets, and no spare is used then")
+    # bubblewrap cannot mount over a path below a file. The path "exists" for the script, so that it
+    # is not left out.
+    monkeypatch.setattr(bubblewrap, "_BASE", (*bubblewrap._BASE, "--ro-bind", "/gone", "/dev/null"))
+    done = await box.run("echo here")
+    assert done.stdout == b""
+    assert done.returncode == 125
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 2, lines
+    assert lines[0].startswith("bwrap: ")
+    assert lines[1].startswith(bubblewrap.ENDED_EARLY)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may enter the folders of other users")

@@ -48,6 +48,11 @@ READS = [
     "from pathlib import Path\nPath('out.txt').write_text(Path('vendor/x.py').read_text())",
     "from pathlib import Path\nprint((Path('vendor') / 'x.py').read_text().replace('a', 'b'))",
     "import os\nprint(os.path.getsize('config.json')); open('out', 'w').write('x')",
+    "import pathlib, shutil\nsrc = pathlib.Path('vendor')\ndst = pathlib.Path('out')\n"
+    "dst.mkdir(parents=True, exist_ok=True)\nfor p in src.glob('*.py'):\n    shutil.copy(p, dst / p.name)",
+    "name = 'config.json'\ndata = open(name).read()\nopen('out.txt', 'w').write(data)",
+    "from pathlib import Path\nBASE = Path('vendor')\nFILE = BASE / 'x.py'\n"
+    "def main():\n    Path('out').write_text(FILE.read_text())\nmain()",
 ]
 WRITES = [
     "open('config.json', 'w').write('x')",
@@ -74,6 +79,18 @@ WRITES = [
     "print(open(p := 'config.json').read()); open(p, 'w')",
     "from pathlib import Path\np = Path('vendor/x.py')\np.read_text()\np.write_text('x')",
     "from pathlib import Path\nPath('vendor/x.py').write_text('x')",
+    "import shutil, pathlib\ndst = pathlib.Path('vendor')\nshutil.copy('out', dst / 'y.py')",
+    "import shutil, pathlib\nsrc = pathlib.Path('vendor')\nfor p in src.glob('*.py'):\n    shutil.move(p, 'out')",
+    "from pathlib import Path\np = Path('vendor')\nfor f in p.iterdir():\n    f.write_text('x')",
+    "name = 'config.json'\nopen(name).read()\nprint(name, file=open(name, 'w'))",
+    "import __main__\np = 'config.json'\nopen(p).read()\nopen(__main__.p, 'w')",
+    "import sys\np = 'config.json'\nopen(p).read()\nopen(sys.modules['__main__'].p, 'w')",
+    "p = 'config.json'\nopen(p).read()\nopen([p][0], 'w')",
+    "p = 'config.json'\nopen(p).read()\nopen(f'{p}', 'w')",
+    "p = 'config.json'\nq = p\nopen(q).read()\nopen(p, 'w')",
+    "p = q = 'config.json'\nopen(p).read()\nopen(q, 'w')",
+    "p = 'vendor'\np += '/x.py'\nopen(p).read()\nopen(p, 'w')",
+    "class A:\n    p = 'config.json'\n    q = p\nopen('vendor/x.py').read()\nopen(A.p, 'w')",
     "import re; r = repr(open('config.json')); open(re.search(\"name='(.*?)'\", r)[1], 'w')",
     "open('con' + 'fig.json', 'w').write(open('config.json').read())",
     "exec(\"open('config.json', 'w')\")",

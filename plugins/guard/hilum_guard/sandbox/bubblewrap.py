@@ -41,23 +41,30 @@ from hilum_guard.sandbox.loopback import HOLD
 if TYPE_CHECKING:
     from hilum_guard.sandbox.sandbox_policy import SandboxPolicy
 
-# bwrap's output goes through descriptor 4, so that the shell reads only what sandbox_init.py
-# writes. A file to cover or to protect may vanish before bwrap mounts over it, such as one of the
-# user's sockets, or what `git clean` removes, and bwrap then fails. In that case, the script tries
-# once more without the vanished files. The workspace watcher makes inert what appears at their paths.
+# The shell reads the errors of bwrap and, after them, the report of sandbox_init.py. The command's
+# output goes through descriptor 4, and its errors go through descriptor 6. A file to cover or to
+# protect may vanish before bwrap mounts over it, such as one of the user's sockets, or what
+# `git clean` removes, and bwrap then fails. In that case, the script tries once more without the
+# vanished files, and only the second attempt's errors are shown: with those of the first, a command
+# that ran would seem to have failed. The workspace watcher makes inert what appears at their paths.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
-exec 4>&1
+exec 4>&1 6>&2
 filter=$1
 shift
 start() {{
   exec 5<"$filter"
-  said=$(exec "$@" 3>&1 >&4 4>&-)
+  said=$(exec "$@" 3>&1 2>&1 >&4 4>&-)
   code=$?
+  report=${{said##*
+}}
+  case $report in
+    u | b | be | bs[0-9]*) ;;
+    *) report= ;;
+  esac
 }}
 start "$@"
-if [ -z "$said" ] && [ "$code" = 1 ]; then
-  count=$#
+if [ -z "$report" ] && [ "$code" = 1 ]; then
   left=$#
   options=1
   while [ "$left" -gt 0 ]; do
@@ -72,14 +79,16 @@ if [ -z "$said" ] && [ "$code" = 1 ]; then
       left=$((left - 1))
     fi
   done
-  if [ "$#" -lt "$count" ]; then start "$@"; fi
+  # Even if no file is missing: one may have appeared again.
+  start "$@"
 fi
-case $said in
+if [ -z "$report" ] && [ "$said" ]; then printf '%s\\n' "$said" >&2; fi
+case $report in
   u) exit 0 ;;
   b*) {clean} ;;
 esac
-case $said in
-  bs*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{said#bs}}" $$ ;;
+case $report in
+  bs*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{report#bs}}" $$ ;;
   be*) ;;
   *) echo "hilum: the sandbox ended before the command did (code $code)." >&2; exit 125 ;;
 esac

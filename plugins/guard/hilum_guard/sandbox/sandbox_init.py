@@ -38,6 +38,8 @@ CONTROL = 8
 
 It answers ``r`` when it waits, and ``b`` before it starts the command.
 """
+ERRORS = 6
+"""Descriptor for the command's errors. This process's own errors are a part of bubblewrap's."""
 REPORT = 7
 """Descriptor on which a spare sandbox reports the end of its command to hilum."""
 LINGER = 0.1
@@ -267,6 +269,8 @@ def main(processes: str, file_size: str, added: str, *argv: str) -> None:
         argv: The command; without one, it is read from the control socket.
     """
     set_limits(int(processes), int(file_size))
+    posix.dup2(ERRORS, 2)
+    posix.close(ERRORS)
     lines = bytes.fromhex(added).split(b"\0")
     variables = dict(line.split(b"=", 1) for line in lines if line)
     unwanted = None
