@@ -13,7 +13,13 @@ from hilum.config_files import LoadedFile, UnreadableFile, load_file
 from hilum.frontmatter import Document, Problem, flag, names, read, split_tools, text
 
 from hilum_commands.sources import CommandSource, Dialect
-from hilum_commands.template import Piece, TemplateError, split_template
+from hilum_commands.template import (
+    FileReference,
+    Piece,
+    ShellInsert,
+    TemplateError,
+    split_template,
+)
 
 MAX_BYTES = 1_000_000
 MAX_NAME = 100
@@ -27,7 +33,11 @@ _FIELDS = frozenset(
 # The table of commands in opencode's configuration; the second name is that of version 2.
 _TABLES = ("command", "commands")
 _INCLUDE = re.compile(r"\{file:([^}\n]+)\}")
-_VARIABLE = re.compile(r"\$\{[A-Za-z][^}\s]*\}")
+# What looks like a place for an argument, and is none: the variables of VS Code, and `{{args_1}}`.
+_VARIABLES: dict[Dialect, re.Pattern[str]] = {
+    "copilot": re.compile(r"\$\{[A-Za-z][^}\s]*\}"),
+    "gemini": re.compile(r"\{\{\s*arg(?:s?[_.\[]?\d+\]?)?\s*\}\}"),
+}
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 
 
@@ -205,17 +215,22 @@ def _split_text(command: CommandFile, body: str, line: int) -> CommandFile:
     except TemplateError as error:
         return _fail(command, error.line, str(error))
     command = attrs.evolve(command, pieces=pieces)
-    if command.dialect == "copilot":
-        for problem in _find_variables(pieces, body, line):
+    variable = _VARIABLES.get(command.dialect)
+    if variable is not None:
+        for problem in _find_variables(pieces, variable, body, line):
             command = _add_problem(command, problem)
     return command
 
 
-def _find_variables(pieces: tuple[Piece, ...], body: str, first_line: int) -> Iterator[Problem]:
-    """Yield a problem for each variable of VS Code that hilum has no value for."""
-    found = [
-        name for piece in pieces if isinstance(piece, str) for name in _VARIABLE.findall(piece)
-    ]
+def _find_variables(
+    pieces: tuple[Piece, ...], variable: re.Pattern[str], body: str, first_line: int
+) -> Iterator[Problem]:
+    """Yield a problem for each variable in a text that hilum has no value for."""
+    texts: list[str] = []
+    for piece in pieces:
+        parts = piece.parts if isinstance(piece, ShellInsert | FileReference) else (piece,)
+        texts += [part for part in parts if isinstance(part, str)]
+    found = [name for each in texts for name in variable.findall(each)]
     for name in dict.fromkeys(found):
         line = first_line + body.count("\n", 0, body.index(name))
         yield Problem(line, f"hilum has no value for {name}; it is sent as written.")

@@ -99,6 +99,12 @@ _SYNTAX: dict[Dialect, tuple[str, ...]] = {
     "cursor": (_ARGUMENTS, _NUMBER, _PATH),
     "codex": (_DOLLARS, _ARGUMENTS, _NUMBER, _NAMED),
 }
+# In the files of Claude Code, `$0` is the first word if it occurs; without it, `$1` is. In code, it
+# may be a variable of a shell or of AWK.
+_ZERO = re.compile(r"(?<![\w\\$])\$0(?!\w|[.,]\d)")
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_ANY_INSERT = re.compile(f"({_FENCE}|{_INSERT})", re.MULTILINE | re.DOTALL)
+_ANY_NUMBER = re.compile(r"(?<!\\)\$(\d)(?!\w|[.,]\d)")
 _PATTERNS: dict[Dialect, re.Pattern[str]] = {}
 _PLACES = (_ARGUMENTS, _NUMBER, _BRACES, _INPUT)
 
@@ -118,6 +124,8 @@ def split_template(text: str, dialect: Dialect, first_line: int = 1) -> tuple[Pi
 
 
 def _split(text: str, dialect: Dialect, first_line: int) -> Iterator[Piece]:
+    if dialect == "claude" and _ZERO.search(_CODE.sub("", text)):
+        text = _count_from_one(text)
     pattern = _PATTERNS.get(dialect)
     if pattern is None:
         source = "|".join(_SYNTAX[dialect])
@@ -144,6 +152,28 @@ def _split(text: str, dialect: Dialect, first_line: int) -> Iterator[Piece]:
         yield text[at:]
 
 
+def _count_from_one(text: str) -> str:
+    """Return a text with `$0` as the first argument in the notation without doubt."""
+    rows = []
+    at = 0
+    for insert in _ANY_INSERT.finditer(text):
+        rows.append(_replace_numbers(text[at : insert.start()], is_shell=False))
+        rows.append(_replace_numbers(insert[0], is_shell=True))
+        at = insert.end()
+    rows.append(_replace_numbers(text[at:], is_shell=False))
+    return "".join(rows)
+
+
+def _replace_numbers(text: str, *, is_shell: bool) -> str:
+    """Return a text with `$ARGUMENTS[0]` for `$0`, except in the single quotes of a shell."""
+    if not is_shell:
+        return _ANY_NUMBER.sub(r"$ARGUMENTS[\1]", text)
+    # Every other part is in single quotes.
+    parts = text.split("'")
+    parts[::2] = [_ANY_NUMBER.sub(r"$ARGUMENTS[\1]", part) for part in parts[::2]]
+    return "'".join(parts)
+
+
 def _make_piece(match: re.Match[str], inner: str, line: int, dialect: Dialect) -> Piece:
     found = {name: value for name, value in match.groupdict().items() if value is not None}
     places = (_BRACES,) if dialect == "gemini" else _PLACES
@@ -165,6 +195,9 @@ def _make_braced(kind: str, inner: str, line: int) -> Piece:
     """Return the piece for ``!{command}`` or ``@{path}``."""
     if not inner.strip():
         raise TemplateError(line, f"{kind}{{}} is empty.")
+    if kind == "@" and re.fullmatch(r"\{\s*args\s*\}", inner.strip()):
+        # `@{{args}}` can only mean the file that the user names.
+        return FileReference((Argument(WHOLE),), True, f"@{{{inner}}}")
     parts = _split_places(inner.strip(), (_BRACES,))
     if kind == "!":
         return ShellInsert(parts, line)

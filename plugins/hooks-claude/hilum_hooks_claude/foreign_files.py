@@ -11,6 +11,7 @@ from hilum.foreign_files import ForeignFile
 
 from hilum_hooks_claude.approvals import judge_hooks
 from hilum_hooks_claude.settings_files import SettingsFile, read_files
+from hilum_hooks_claude.unset_variables import explain_unset, find_unset_variables
 
 _SCRIPTS = ".claude/hooks"
 _MAX_SCRIPTS = 200
@@ -37,10 +38,13 @@ def _describe_file(folder: Path, file: SettingsFile) -> Iterator[ForeignFile]:
     """Yield a settings file if it has anything to do with hooks."""
     works = []
     left = []
+    problems = [str(mistake) for mistake in file.mistakes]
     for each in judge_hooks(folder, [file], enabled=True):
         hook = each.hook
         name = f"{hook.event} {hook.matcher}".strip()
         text = f"{name}: {hook.title} (line {hook.line})"
+        for variable in find_unset_variables(folder, each):
+            problems.append(f"{hook.place}: {explain_unset(variable)}.")
         if each.state == "runs":
             works.append(text)
         else:
@@ -57,7 +61,7 @@ def _describe_file(folder: Path, file: SettingsFile) -> Iterator[ForeignFile]:
             file.source == "user",
             works=tuple(works),
             left=tuple(left),
-            problems=tuple(str(mistake) for mistake in file.mistakes),
+            problems=tuple(problems),
         )
 
 

@@ -13,6 +13,7 @@ from hilum_hooks_claude.approvals import JudgedHook, judge_hooks
 from hilum_hooks_claude.hook import Mistake
 from hilum_hooks_claude.settings import HooksSettings
 from hilum_hooks_claude.settings_files import SettingsFile, read_files
+from hilum_hooks_claude.unset_variables import explain_unset, find_unset_variables
 
 NOTHING = "No hooks: neither ~/.claude/settings.json nor .claude/settings.json has any."
 
@@ -46,12 +47,12 @@ def list_hooks(root: Path) -> list[str]:
         UsageError: The user's decisions cannot be read.
     """
     judged, mistakes = read_hooks(root)
-    rows = list(_make_rows(judged))
+    rows = list(_make_rows(root, judged))
     rows += [f"! {escape_line(str(mistake))}" for mistake in mistakes]
     return rows or [NOTHING]
 
 
-def _make_rows(judged: Sequence[JudgedHook]) -> Iterator[str]:
+def _make_rows(root: Path, judged: Sequence[JudgedHook]) -> Iterator[str]:
     file = ""
     for each in judged:
         hook = each.hook
@@ -68,6 +69,8 @@ def _make_rows(judged: Sequence[JudgedHook]) -> Iterator[str]:
         elif each.refuses:
             state = f"{state}, calls are denied until it can be read"
         yield f"        {state}{f' ({escape_line(each.reason)})' if each.reason else ''}"
+        for name in find_unset_variables(root, each):
+            yield f"        ! {explain_unset(name)}"
 
 
 def describe_data(judged: Sequence[JudgedHook], mistakes: Sequence[Mistake]) -> dict[str, Any]:

@@ -303,6 +303,54 @@ def test_variables_without_a_value_are_reported(project):
     )
 
 
+def test_places_that_gemini_does_not_have_are_reported(project):
+    text = 'prompt = """\n{{args_0}}: !{git diff {{args_1}}} of {{args}}, {{arg}} {{name}}\n"""'
+    write(project, ".gemini/commands/commit.toml", text)
+    (gemini,) = find_foreign_files(project)
+    assert [problem.partition(": ")[2] for problem in gemini.problems] == [
+        f"hilum has no value for {{{{{name}}}}}; it is sent as written."
+        for name in ("args_0", "args_1", "arg")
+    ]
+    assert gemini.problems[0].startswith(f"{project / '.gemini/commands/commit.toml'}:2: ")
+
+
+def _join(text, words, dialect="claude"):
+    """Return a text with its arguments, and the shell inserts as they are."""
+    shown = []
+    for piece in split_template(text, dialect):
+        for part in getattr(piece, "parts", (piece,)):
+            shown.append(part if isinstance(part, str) else f"<{words[int(part.key) - 1]}>")
+    return "".join(shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Migrate $0 from $1 to $2.", "Migrate <A> from <B> to <C>."),
+        ("Migrate '$0' from '$1'.", "Migrate '<A>' from '<B>'."),
+        ("Deploy $2 to $1.", "Deploy <B> to <A>."),
+        # In code, `$0` belongs to a shell or to AWK.
+        ("Run `basename $0` for $1.", "Run `basename $0` for <A>."),
+        ("```\necho $0\n```\nFor $1.", "```\necho $0\n```\nFor <A>."),
+        ("It costs $0.50 for $1.", "It costs $0.50 for <A>."),
+        # What is in single quotes becomes `$1` again when the command is put together.
+        ("$0: !`git log $1 | awk '{print $1}'`", "<A>: git log <B> | awk '{print <A>}'"),
+    ],
+)
+def test_arguments_are_counted_from_zero_in_files_that_use_zero(text, expected):
+    assert _join(text, "ABC") == expected
+
+
+def test_other_programs_count_from_one():
+    assert _join("Migrate $0 from $1.", "ABC", "opencode") == "Migrate $0 from <A>."
+
+
+def test_the_users_argument_can_be_a_file_of_gemini():
+    before, reference = split_template("Test @{{args}}", "gemini")
+    assert (before, reference.parts) == ("Test ", (Argument("*"),))
+    assert reference.is_certain
+
+
 def test_a_command_of_opencode_includes_files(project, tmp_path):
     (tmp_path / "outside.md").write_text("Outside.")
     commands = {
