@@ -8,12 +8,33 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
+from hilum_guard.programs.npm_commands import complete_npm_command
 from hilum_guard.rules.patterns import escape_path
 
 MAX_VARIANTS = 16
 """Maximum number of patterns that one pattern of another agent becomes."""
 _SEPARATORS = re.compile(r"\s*(?:&&|\|\||\||;|&|\n)\s*")
 _WILDCARD = re.compile(r"[*?\[]")
+# Beginnings of commands that mean the same.
+_SAME_COMMANDS = (
+    ("npx", "npm exec"),
+    ("bunx", "bun x"),
+    ("uvx", "uv tool run"),
+    ("pnpx", "pnpm dlx"),
+    ("pnpm install", "pnpm i"),
+    ("pnpm remove", "pnpm rm", "pnpm uninstall", "pnpm un"),
+    ("bun install", "bun i"),
+    ("bun add", "bun a"),
+    ("bun remove", "bun rm"),
+    ("docker-compose", "docker compose"),
+    ("docker rmi", "docker image rm"),
+    *((f"docker {verb}", f"docker container {verb}") for verb in "rm run exec stop kill".split()),
+    ("apt", "apt-get"),
+    ("node", "nodejs"),
+    ("kubectl delete namespace", "kubectl delete namespaces", "kubectl delete ns"),
+    *((f"cargo {verb}", f"cargo {verb[0]}") for verb in "build check doc run test".split()),
+)
+_SAME_PROGRAMS = frozenset(each.split()[0] for same in _SAME_COMMANDS for each in same)
 # No build or test run works without these files and folders, so the sandbox does not hide or protect
 # them. Rules about them still hold for tools, and for commands that name them.
 _USED_BY_PROGRAMS = frozenset(
@@ -69,6 +90,7 @@ def widen_command(text: str, home: Path) -> Iterator[str]:
         home: The user's home folder, to which hilum expands ``~``.
     """
     yield text
+    yield from _list_same(text)
     if re.fullmatch(r"(npm|pnpm|yarn|bun) (run )?\S+:\*", text.strip()):
         # `npm run deploy:*` may mean the script `deploy:production`.
         yield text.strip() + " *"
@@ -81,6 +103,25 @@ def widen_command(text: str, home: Path) -> Iterator[str]:
         if word.startswith("--") and len(word) > 2 and words[number - 1] != "*":
             yield " ".join([*words[:number], "*", *words[number:]])
             return
+
+
+def _list_same(text: str) -> Iterator[str]:
+    """Yield the patterns for commands that mean the same as those of a pattern."""
+    words = text.split()
+    verb = re.sub(r":?\*$", "", words[1]) if len(words) > 1 else ""
+    if words and words[0] == "npm" and verb and complete_npm_command(verb) != verb:
+        # The guard reads `npm i` as `npm install`.
+        rest = " ".join(words[1:]).removeprefix(verb)
+        yield f"npm {complete_npm_command(verb)}{rest}"
+    # Most rules are about other programs.
+    program = re.match(r"[\w-]*", text.strip())
+    if program is None or program[0] not in _SAME_PROGRAMS:
+        return
+    for same in _SAME_COMMANDS:
+        for beginning in same:
+            if re.match(rf"{re.escape(beginning)}(?=[\s:*]|$)", text.strip()):
+                rest = text.strip().removeprefix(beginning)
+                yield from (each + rest for each in same if each != beginning)
 
 
 def _expand_word(word: str, *, is_last: bool) -> list[list[str]]:

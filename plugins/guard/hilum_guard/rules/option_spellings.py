@@ -89,11 +89,20 @@ def fit_options(pattern: Sequence[str], words: Sequence[str]) -> Literal["", "ma
     if "--" in plain:
         plain.remove("--")
     fit = fit_words(plain, [*words[:size], *parsed.operands], strict=False)
-    missing = _name_options(wanted, syntax, program) - _name_options(words[size:], syntax, program)
+    given = _name_options(words[size:], syntax, program)
+    if program == "git push":
+        given |= _name_refs(parsed.operands)
+    missing = _name_options(wanted, syntax, program) - given
     if not missing:
         return fit
     is_unknown = any(UNKNOWN in word for word in words)
     return "maybe" if fit and is_unknown else ""
+
+
+def _name_refs(operands: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the options of `git push` that its operands stand for: `+main` forces, `:x` deletes."""
+    found = {("-f", "") for word in operands if word.startswith("+")}
+    return found | {("-d", "") for word in operands if word.startswith(":") and len(word) > 1}
 
 
 def _is_option(word: str) -> bool:
