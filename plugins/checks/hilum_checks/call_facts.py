@@ -25,6 +25,7 @@ from hilum_guard import (
 )
 
 from hilum_checks import code_texts, git_comparisons, host_matcher, variables
+from hilum_checks.activation import list_activations
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_folder
 from hilum_checks.git_references import read_added_tree
@@ -124,14 +125,28 @@ class CallFacts:
         return self.matcher.root
 
     @cached_property
+    def activations(self) -> frozenset[str]:
+        """The texts of the commands that only activate a virtual environment."""
+        return frozenset(list_activations(self._all_commands))
+
+    @cached_property
+    def _all_commands(self) -> list[CommandFacts]:
+        return self._list_commands(recipe=False)
+
+    @cached_property
     def commands(self) -> list[CommandFacts]:
         """The simple commands of the call, including those of the scripts that it runs.
 
         Recipes of `make` and similar programs are left out, because only these programs can resolve
         the variables in them. In the project's own scripts, a command whose program is known only
-        at run time is left out (`exec "$JAVACMD" "$@"`): the user has written or read it.
+        at run time is left out (`exec "$JAVACMD" "$@"`): the user has written or read it. So are
+        the commands of a script that only activates a virtual environment.
         """
-        commands = self._list_commands(recipe=False)
+        commands = [
+            each
+            for each in self._all_commands
+            if not each.command.runners or " ".join(each.command.runners[0]) not in self.activations
+        ]
         if not any(map(_is_unknown, commands)):
             return commands
         own, new = self._list_scripts(commands)

@@ -139,6 +139,7 @@ def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int
         2 * _find_start(index, facts)
         for index, command in enumerate(facts.commands)
         if _writes(command, facts)
+        and command.source.strip() not in facts.activations
         and not _is_required_check(command, facts, required)
         and not _is_required_check(facts.commands[_find_start(index, facts)], facts, required)
     ]
@@ -238,7 +239,7 @@ def find_proven(
             code 0.
     """
     for text in facts.command_texts:
-        order = read_order(text)
+        order = read_order(text, facts.activations)
         if before is None:
             proven = set(order.list_after_success())
         else:

@@ -368,6 +368,14 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         return ""
     # What follows `--` is no option of the program, but a word at its place.
     end = pattern.index("--") if "--" in pattern else len(pattern)
+    numbers = _find_numbers(pattern[:end])
+    given = [_list_values(option, words) for option, _ in numbers]
+    if any(number not in each for (_, number), each in zip(numbers, given, strict=True)):
+        is_hidden = any(UNKNOWN in value for each in given for value in each)
+        return "maybe" if is_hidden or _may_be_hidden(pattern, words) else ""
+    # Such a number is no operand: `uvicorn app --workers 4` fits `uvicorn --workers 4`.
+    pattern = _leave_out_numbers(pattern, numbers)
+    end -= len(numbers)
     options = [word for word in pattern[:end] if _is_option(word)]
     missing = [option for option in options if not _has_option(option, words)]
     if pattern[0] != "*":
@@ -387,12 +395,37 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         plain = [word for word in pattern[:end] if not _is_option(word)]
         plain += pattern[end:]
         fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
-    if fit == "yes" and missing:
+    # Of several numbers, the program uses one.
+    if fit == "yes" and (missing or any(len(set(each)) > 1 for each in given)):
         fit = "maybe"
     is_new = not constraint.new or pattern[:3] in _ONLY_NEW
     if fit == "yes" and not is_new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _find_numbers(pattern: Words) -> list[tuple[str, str]]:
+    """Return the long options in a pattern that a number follows, with the number."""
+    return [
+        (option, number)
+        for option, number in pairwise(pattern)
+        if option.startswith("--") and len(option) > 2 and number.isdecimal()
+    ]
+
+
+def _list_values(option: str, words: Words) -> list[str]:
+    """Return the values that words give to a long option: `--workers 4`, `--workers=4`."""
+    if "--" in words[1:]:
+        words = words[: words.index("--", 1)]
+    values = [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
+    return values + [after for word, after in pairwise(words) if word == option]
+
+
+def _leave_out_numbers(pattern: Words, numbers: Sequence[tuple[str, str]]) -> Words:
+    """Return a pattern without the numbers after its options."""
+    left = [pattern[0]]
+    left += [word for before, word in pairwise(pattern) if (before, word) not in numbers]
+    return tuple(left)
 
 
 def _runs_other_module(pattern: Words, words: Words) -> bool:

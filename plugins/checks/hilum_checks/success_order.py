@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hilum_guard import ShellSource, UnreadableShell
+
+from hilum_checks import variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,6 +25,7 @@ _CHANGES_SHELL = re.compile(
     r"(?:exit(?!\s+[1-9]\d*\s*$)|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly"
     r"|hash|enable|set|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
 )
+_PIPEFAIL = re.compile(r"set(?:\s+-[eux]*o\s+pipefail)(?:\s+-[eux]+)*")
 _STRICT = re.compile(r"set(?:\s+-[eux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
 # Variables of the shell itself.
 _OF_SHELL = re.compile(r"BASH\w*|PATH|IFS|ENV|CDPATH|GLOBIGNORE|SHELLOPTS|POSIXLY_CORRECT")
@@ -36,12 +40,16 @@ _HEREDOC_PARTS = frozenset(("heredoc_start", "heredoc_body", "heredoc_end", "fil
 class SuccessOrder:
     """The commands of a shell text, with what must have succeeded before each.
 
+    Args:
+        text: The text. One that cannot be parsed has no commands.
+        activations: The texts of the commands that only activate a virtual environment.
+
     Attributes:
         commands: The text of each command, in the order of the text.
     """
 
-    def __init__(self, text: str) -> None:
-        """Parse a text; one that cannot be parsed has no commands."""
+    def __init__(self, text: str, activations: frozenset[str] = frozenset()) -> None:
+        self._activations = activations
         self.commands: list[str] = []
         self._nodes: list[Node] = []
         self._all: list[Node] = []
@@ -84,7 +92,7 @@ class SuccessOrder:
             return []
         statements = _statements(self._source.root)
         strict = self._list_strict(statements[:-1])
-        return self._index([*strict, *_list_succeeded(statements[-1])] if statements else [])
+        return self._index([*strict, *self._list_succeeded(statements[-1])] if statements else [])
 
     def _index(self, nodes: list[Node]) -> list[int]:
         starts = {node.start_byte for node in nodes}
@@ -95,18 +103,18 @@ class SuccessOrder:
         if parent.type == "list":
             is_right = child.start_byte == parent.children[-1].start_byte
             joins = is_right and any(each.type == "&&" for each in parent.children)
-            return _list_succeeded(parent.children[0]) if joins else []
+            return self._list_succeeded(parent.children[0]) if joins else []
         if parent.type == "heredoc_redirect":
             # The grammar treats the text after `<<E &&` as part of the here-document.
             body = parent.parent.child_by_field_name("body") if parent.parent else None
             joins = any(each.type == "&&" for each in parent.children)
-            return _list_succeeded(body) if joins and body is not None else []
+            return self._list_succeeded(body) if joins and body is not None else []
         if parent.type == "program":
             return self._list_strict(
                 [each for each in _statements(parent) if each.end_byte <= child.start_byte]
             )
         if parent.type == "if_statement":
-            return _list_of_condition(parent, child)
+            return self._list_of_condition(parent, child)
         return [] if parent.type in _TRANSPARENT | _GROUPS else None
 
     def _list_strict(self, statements: list[Node]) -> list[Node]:
@@ -120,8 +128,17 @@ class SuccessOrder:
             elif is_strict and statement.type in ("command", "redirected_statement", "subshell"):
                 body = statement.child_by_field_name("body")
                 if body is None or body.type != "list":
-                    proven += _list_succeeded(statement)
+                    proven += self._list_succeeded(statement)
         return proven
+
+    def _has_pipefail(self, pipeline: Node) -> bool:
+        """Return whether a pipeline fails if any of its programs does: `set -o pipefail` precedes."""
+        for node in self._nodes:
+            if node.end_byte > pipeline.start_byte:
+                return False
+            if _PIPEFAIL.fullmatch(self._text_of(node).strip()) and _begins_statement(node):
+                return True
+        return False
 
     def _changes_shell(self, end: int) -> bool:
         """Return whether a command before a position may change what later ones do."""
@@ -133,25 +150,103 @@ class SuccessOrder:
                 text = self._text_of(node).strip()
                 if node.type == "function_definition":
                     return True
-                if _CHANGES_SHELL.match(text) and not _STRICT.fullmatch(text):
+                if text in self._activations or _sets_harmless(text):
+                    continue
+                if _STRICT.fullmatch(text) or _PIPEFAIL.fullmatch(text):
+                    continue
+                if _CHANGES_SHELL.match(text):
                     return True
         return False
 
     def _is_plain_variable(self, node: Node) -> bool:
         """Return whether an assignment only keeps a value that the text uses itself."""
+        parent = node.parent
         # `NAME=value command` is judged with its command.
-        if node.parent is not None and node.parent.type == "command":
+        if parent is not None and parent.type == "command":
+            return True
+        if parent is not None and _sets_harmless(self._text_of(parent)):
             return True
         name = self._text_of(node).partition("=")[0]
         if not name.isidentifier() or name in os.environ or _OF_SHELL.fullmatch(name):
             return False
         return re.search(rf"\$\{{?{name}\b", self._source.text) is not None
 
+    def _list_succeeded(self, node: Node) -> list[Node]:
+        """Return the commands that have certainly succeeded if a node has."""
+        if node.type == "command":
+            return [node]
+        if node.type == "list":
+            if not any(each.type == "&&" for each in node.children):
+                return []
+            return [
+                *self._list_succeeded(node.children[0]),
+                *self._list_succeeded(node.children[-1]),
+            ]
+        if node.type == "redirected_statement":
+            return self._list_redirected(node)
+        statements = _statements(node)
+        if node.type == "pipeline" and self._has_pipefail(node):
+            return [each for part in statements for each in self._list_succeeded(part)]
+        # A pipe hides the exit code of all programs but the last.
+        if node.type in (*_GROUPS, "pipeline") and statements:
+            return self._list_succeeded(statements[-1])
+        return []
+
+    def _list_redirected(self, node: Node) -> list[Node]:
+        body = node.child_by_field_name("body")
+        proven = self._list_succeeded(body) if body is not None else []
+        for redirect in node.named_children:
+            if redirect.type != "heredoc_redirect":
+                continue
+            rest = [each for each in redirect.named_children if each.type not in _HEREDOC_PARTS]
+            if rest and not any(each.type == "&&" for each in redirect.children):
+                return []
+            for each in rest:
+                proven += self._list_succeeded(each)
+        return proven
+
+    def _list_of_condition(self, node: Node, child: Node) -> list[Node]:
+        """Return what has succeeded before a statement after ``then`` begins."""
+        then = next((each for each in node.children if each.type == "then"), None)
+        if then is None or child.start_byte < then.end_byte:
+            return []
+        if child.type in ("elif_clause", "else_clause"):
+            return []
+        condition = [each for each in _statements(node) if each.end_byte <= then.start_byte]
+        return self._list_succeeded(condition[-1]) if condition else []
+
 
 @lru_cache(32)
-def read_order(text: str) -> SuccessOrder:
-    """Return the order in which the commands of a text succeed."""
-    return SuccessOrder(text)
+def read_order(text: str, activations: frozenset[str] = frozenset()) -> SuccessOrder:
+    """Return the order in which the commands of a text succeed.
+
+    Args:
+        text: The text.
+        activations: The texts of the commands that only activate a virtual environment.
+    """
+    return SuccessOrder(text, activations)
+
+
+def _sets_harmless(text: str) -> bool:
+    """Return whether a command only exports variables that change no work: `export CI=1`."""
+    if not text.startswith("export ") or "$(" in text or "`" in text:
+        return False
+    try:
+        words = shlex.split(text)[1:]
+    except ValueError:
+        return False
+    return bool(words) and all(
+        variables.is_assignment(word) and variables.is_harmless(word) for word in words
+    )
+
+
+def _begins_statement(node: Node) -> bool:
+    """Return whether a command certainly runs, in the shell of the text itself."""
+    while node.parent is not None and node.parent.type == "list":
+        if node.parent.children[0].start_byte != node.start_byte:
+            return False
+        node = node.parent
+    return node.parent is not None and node.parent.type == "program"
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -164,45 +259,3 @@ def _walk(node: Node) -> Iterator[Node]:
 
 def _statements(node: Node) -> list[Node]:
     return [child for child in node.named_children if child.type != "comment"]
-
-
-def _list_succeeded(node: Node) -> list[Node]:
-    """Return the commands that have certainly succeeded if a node has."""
-    if node.type == "command":
-        return [node]
-    if node.type == "list":
-        if not any(each.type == "&&" for each in node.children):
-            return []
-        return [*_list_succeeded(node.children[0]), *_list_succeeded(node.children[-1])]
-    if node.type == "redirected_statement":
-        return _list_redirected(node)
-    statements = _statements(node)
-    # A pipe hides the exit code of all programs but the last.
-    if node.type in (*_GROUPS, "pipeline") and statements:
-        return _list_succeeded(statements[-1])
-    return []
-
-
-def _list_redirected(node: Node) -> list[Node]:
-    body = node.child_by_field_name("body")
-    proven = _list_succeeded(body) if body is not None else []
-    for redirect in node.named_children:
-        if redirect.type != "heredoc_redirect":
-            continue
-        rest = [each for each in redirect.named_children if each.type not in _HEREDOC_PARTS]
-        if rest and not any(each.type == "&&" for each in redirect.children):
-            return []
-        for each in rest:
-            proven += _list_succeeded(each)
-    return proven
-
-
-def _list_of_condition(node: Node, child: Node) -> list[Node]:
-    """Return what has succeeded before a statement after ``then`` begins."""
-    then = next((each for each in node.children if each.type == "then"), None)
-    if then is None or child.start_byte < then.end_byte:
-        return []
-    if child.type in ("elif_clause", "else_clause"):
-        return []
-    condition = [each for each in _statements(node) if each.end_byte <= then.start_byte]
-    return _list_succeeded(condition[-1]) if condition else []

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hilum_checks.information_commands import only_shows
 from hilum_checks.model import Commands
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def checks_only(command: CommandFacts) -> bool:
         return False
     if any(map(_CHANGES.fullmatch, command.words[1:])):
         return False
-    if not _CHECKING_OPTIONS.isdisjoint(command.words[1:]):
+    if not _CHECKING_OPTIONS.isdisjoint(command.words[1:]) or only_shows(command.words):
         return True
     program = command.effects.program
     targets = list(_list_targets(command))

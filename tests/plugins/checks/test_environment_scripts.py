@@ -14,6 +14,8 @@ python -m venv env && . env/bin/activate && pip install pytest
 virtualenv env; source env/bin/activate
 uv venv && source .venv/bin/activate
 uv venv env && source ./env/bin/activate
+uv venv -q --python 3.12 env && source env/bin/activate
+python3 -m venv --without-pip env && source env/bin/activate
 """.splitlines()
 UNSURE = """\
 touch x && source env/bin/activate
@@ -22,6 +24,8 @@ python3 -m venv env && sed -i 1a$X env/bin/activate && source env/bin/activate
 python3 -m venv env && source other/bin/activate
 python3 -m venv env && source env/bin/deactivate
 python3 -m venv --prompt x env && source env/bin/activate
+uv venv --python ./x env && source env/bin/activate
+uv venv --python /tmp/x/python env && source env/bin/activate
 python3 -m venv there && source there/bin/activate
 ./python3 -m venv env && source env/bin/activate
 PATH=evil:$PATH; python3 -m venv env && source env/bin/activate

@@ -67,6 +67,9 @@ def is_refused(root: Path, sentence: str, *calls: str) -> bool:
         "[ -f Makefile ] && make check && git commit -qm x",
         "echo x >> README.md; make check && git commit -qam x",
         "make check && git commit -q -F - <<'EOF'\nWords\nEOF",
+        "set -o pipefail; make check 2>&1 | tail -5 && git commit -qam x",
+        "set -o pipefail && make check | tee /tmp/log | tail -5 && git commit -qam x",
+        "set -eo pipefail\nmake check | tail -5 && git commit -qam x",
     ],
 )
 def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project: Path) -> None:
@@ -92,6 +95,12 @@ def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project:
         "for i in 1; do make check; done && git commit -qm x",
         "! make check && git commit -qm x",
         "make check && echo; git commit -qm x",
+        "make check 2>&1 | tail -5 && git commit -qam x",
+        "(set -o pipefail); make check | tail -5 && git commit -qam x",
+        "true || set -o pipefail; make check | tail -5 && git commit -qam x",
+        "set -o pipefail; set +o pipefail; make check | tail -5 && git commit -qam x",
+        "make check | tail -5 && git commit -qam x; set -o pipefail",
+        "if false; then set -o pipefail; fi; make check | tail -5 && git commit -qam x",
         "(sleep 1; echo x >> README.md) & make check && git commit -qam x",
         "if make check; then echo x >> README.md; git commit -qam x; fi",
     ],
@@ -175,3 +184,54 @@ def test_a_commit_in_another_repository_need_not_wait(
 ) -> None:
     sentence = ONE if "commit" in call else "Run `make check` before pushing."
     assert is_refused(project, sentence, call) is refused
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "python -V",
+        "python3 -m pip list",
+        "pip show attrs",
+        "uv pip freeze",
+        "uv tree",
+        "npm ls --depth=0",
+        "go version",
+        "docker compose ps",
+        "docker logs api",
+        "kubectl get pods -o yaml",
+        "terraform show",
+        "node -v",
+        "lsof -i :80",
+        "systemctl status nginx",
+        "conda env list",
+    ],
+)
+def test_commands_that_only_show_something_keep_the_success(between: str, project: Path) -> None:
+    assert not is_refused(project, ONE, "make check", between, "git commit -qam x")
+    assert not is_refused(project, ONE, "make check", f"{between} && git commit -qam x")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "pip install attrs",
+        "uv add attrs",
+        "uv lock",
+        "npm install",
+        "npm update",
+        "go generate ./...",
+        "go list -mod=mod ./...",
+        "docker compose run api x",
+        "terraform apply",
+        "cloc . --out=report.py",
+        "./pip list",
+        "python pip list",
+        "cargo fix",
+        "node -e 'x'",
+        "kubectl get pods -o yaml > app/pods.yaml",
+    ],
+)
+def test_commands_that_may_write_make_the_check_necessary_again(
+    between: str, project: Path
+) -> None:
+    assert is_refused(project, ONE, "make check", f"{between} && git commit -qam x")

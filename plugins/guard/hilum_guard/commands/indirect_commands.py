@@ -70,8 +70,13 @@ _GIT_NEVER_WRITES = frozenset("add commit diff status log show blame ls-files re
 _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
 # Programs that write whole folders without naming the files in their arguments.
 _FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
+_ENVIRONMENT_OPTIONS = (
+    r"(?: (?:-q|--quiet|--seed|--upgrade-deps|--system-site-packages|--without-pip"
+    r"|(?:--python|-p)[ =]?[\w.]+))*"
+)
 _MAKES_ENVIRONMENT = re.compile(
-    r"(?:(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv)(?: (?P<folder>[^-\s]\S*))?)"
+    rf"(?:python[\d.]* -m (?:venv|virtualenv)|virtualenv|venv|uv venv){_ENVIRONMENT_OPTIONS}"
+    rf"(?: (?P<folder>[^-\s]\S*))?{_ENVIRONMENT_OPTIONS}"
 )
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
 MAX_MATCHES = 50
@@ -414,7 +419,7 @@ def _is_activation(path: str, earlier: list[ParsedCommand]) -> bool:
 
 
 def _makes_environment(command: ParsedCommand, environment: str) -> bool:
-    """Return whether a command creates a virtual environment in a folder, without options."""
+    """Return whether a command only creates a virtual environment in a folder."""
     name = get_program_name(command.words[0])
     found = _MAKES_ENVIRONMENT.fullmatch(
         " ".join([name, *(word.value for word in command.words[1:])])

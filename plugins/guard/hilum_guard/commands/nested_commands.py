@@ -366,6 +366,40 @@ def _read_su(reader: ShellReader, command: ParsedCommand) -> str | None:
     return None
 
 
+def _read_nix_shell(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `nix-shell --run TEXT`, `nix-shell --command TEXT`, `… | nix-shell`."""
+    output = None
+    is_given = False
+    for at in range(1, len(command.words) - 1):
+        if command.words[at].value in ("--run", "--command"):
+            is_given = True
+            output = reader.read_nested(command.words[at + 1].value, stdin=command.stdin)
+    return output if is_given else _read_fed(reader, command)
+
+
+def _read_fed(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read what a shell runs that gets its commands from another command: `… | nix-shell`."""
+    is_fed = command.stdin is not None or command_runners.is_fed(reader.state, command)
+    return _read_script(reader, command, "-", ()) if is_fed else None
+
+
+def _read_nix(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `nix develop -c COMMAND`, `nix shell PACKAGE --command COMMAND`, `nix run PACKAGE -- …`."""
+    words = command.words
+    if find_word(words, ("run",)) < len(words):
+        at = find_first_operand(words, "", find_word(words, ("run",)) + 1)
+        if at < len(words):
+            # `nixpkgs#cargo`, `nixpkgs#cowsay.out`, or the name of a flake.
+            name = words[at].value.rpartition("#")[2].partition(".")[0]
+            rest = words[find_word(words, ("--",)) + 1 :]
+            return reader.read_inner(command, (attrs.evolve(words[at], value=name), *rest))
+    at = find_word(words, ("-c", "--command"))
+    if at + 1 < len(words):
+        return reader.read_inner(command, words[at + 1 :])
+    has_shell = min(find_word(words, ("develop", "shell")), at) < at
+    return _read_fed(reader, command) if has_shell else None
+
+
 def _read_trap(reader: ShellReader, command: ParsedCommand) -> str | None:
     at = find_first_operand(command.words, "")
     return reader.read_nested(command.words[at].value) if at < len(command.words) else None
@@ -508,6 +542,8 @@ def _push_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
 _SPECIAL: dict[str, Callable[[ShellReader, ParsedCommand], str | None]] = {
     "eval": _read_eval,
     **dict.fromkeys(("su", "runuser", "script"), _read_su),
+    "nix-shell": _read_nix_shell,
+    "nix": _read_nix,
     "trap": _read_trap,
     "alias": _set_alias,
     "set": _set_positional,
