@@ -359,6 +359,16 @@ def calls_of(root: Path, texts: Sequence[str], seed: str) -> list[tuple[str, dic
     return calls
 
 
+def create_scripts(root: Path, commands: Iterable[str]) -> None:
+    """Create the scripts that commands run, which a checkout would contain."""
+    for command in commands:
+        for name in re.findall(r"(?:^|[\s;&|])(?:bash |sh )?(?:\./)?([\w./-]+\.sh)\b", command):
+            path = root / name
+            if not path.exists() and ".." not in name and not name.startswith("/"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("#!/bin/sh\ntrue\n", encoding="utf-8")
+
+
 def run(command: str) -> tuple[str, dict[str, Any]]:
     """A call that runs a command."""
     return "run_terminal_cmd", {"command": command}
@@ -443,6 +453,8 @@ def measure(
         # Agents seldom work on the main branch.
         subprocess.run(["git", "init", "-q", "-b", "work", str(root)], check=True)
         calls = calls_of(root, texts, f"{SEED} {source.name}")
+        create_scripts(root, [arguments.get("command", "") for _, arguments in calls])
+        subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         found = trio.run(in_session, root, Path(folder, "bench"), recorded, calls, source.name)
     if save:
         save.mkdir(parents=True, exist_ok=True)

@@ -143,10 +143,14 @@ def find_objection(rule: Rule, example: Example, root: Path, *, certain: bool = 
     if example.do == "finish":
         return _find_due(rule, str(rule.folder / what), root)
     name, risk, arguments = _to_call(example, what, rule.folder)
-    verdict = judge([rule], json.dumps(arguments), make_tool(name, risk), root)
+    tool = make_tool(name, risk)
+    verdict = judge([rule], json.dumps(arguments), tool, root)
     if verdict is None or (certain and verdict.kind == "ask" and not _asks(rule)):
         return ""
-    return verdict.reason
+    # In a session, `make test && git commit` runs the tests before the commit.
+    if example.do == "run" and "&&" in what and not certain:
+        verdict = judge([rule], json.dumps(arguments), tool, root, CallHistory())
+    return verdict.reason if verdict is not None else ""
 
 
 def _find_due(rule: Rule, path: str, root: Path) -> str:
