@@ -58,7 +58,11 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
         proposal("deny commit-message /wip/i", match="run git commit -m 'WIP x'", other="run git commit -m 'Add x'"),
         proposal("require commit-message /^feat: /", match="run git commit -m x", other="run git commit -m 'feat: x'"),
         proposal("require command make test before git commit", match="run git commit", other="run make test; run git status"),
-        proposal("require command make test before git commit", match="run make test || git commit", other="run make test && git commit"),
+        proposal(
+            "require command make test before git commit",
+            match="run make test || git commit",
+            other="run make test && git commit",
+        ),
         msgspec.convert(
             {
                 "id": "x",
