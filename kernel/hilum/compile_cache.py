@@ -77,6 +77,11 @@ class CompileCache:
         """Return all results."""
         return marshal.dumps((self._sources, self._patterns))
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether this process uses the cache now."""
+        return bool(self._replaced)
+
     def install(self) -> None:
         """Use the cache in this process."""
         for name in _MODULES:

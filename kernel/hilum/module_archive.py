@@ -18,7 +18,8 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
 TYPE_CHECKING = False  # importing typing takes 5 ms
@@ -237,6 +238,22 @@ def _open_archive(path: str) -> ArchiveFinder | None:
 def end_start() -> None:
     """Let libraries compile as usual again, because the program has imported what it needs."""
     if _compile_cache is not None:
+        _compile_cache.uninstall()
+
+
+@contextmanager
+def cache_compiling() -> Iterator[None]:
+    """Use what libraries have compiled for the archive, for an import after the session is open.
+
+    Nothing happens in a program that has no archive.
+    """
+    if _compile_cache is None or _compile_cache.is_installed:
+        yield
+        return
+    _compile_cache.install()
+    try:
+        yield
+    finally:
         _compile_cache.uninstall()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import attr._make
 import attrs
 import pytest
+from hilum import module_archive
 from hilum.compile_cache import CompileCache
 
 COMPILER: Any = re._compiler  # type: ignore[attr-defined]
@@ -27,6 +28,7 @@ REPLACED = (
 )
 USE = """
 import re, sys
+from hilum import module_archive
 from hilum.compile_cache import CompileCache
 
 def use(cache):
@@ -90,6 +92,28 @@ def test_nothing_is_replaced_after_the_start() -> None:
     re.compile(r"after the (start)")
     declare()
     assert cache.new == 0
+
+
+def test_a_later_import_uses_the_cache_only_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [vars(module).get(name) for module, name in REPLACED]
+    cache = CompileCache()
+    monkeypatch.setattr(module_archive, "_compile_cache", cache)
+    with module_archive.cache_compiling():
+        assert cache.is_installed
+        declare()
+        # Another one at the same time, as in a thread, leaves it in use.
+        with module_archive.cache_compiling():
+            pass
+        assert cache.is_installed
+    assert not cache.is_installed
+    assert [vars(module).get(name) for module, name in REPLACED] == before
+    assert cache.new == 1
+
+
+def test_a_program_without_an_archive_imports_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_archive, "_compile_cache", None)
+    with module_archive.cache_compiling():
+        assert not hasattr(attr._make, "compile")
 
 
 @pytest.mark.parametrize("name", ["_code", "_sre", "compile"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum.errors import ModelError
+from hilum.module_archive import cache_compiling
 
 from hilum_models.failures import Endpoint
 
@@ -26,24 +27,34 @@ MAX_DOCUMENT = 16 << 20  # maximum size, in bytes, of a list of models
 _loading = threading.Lock()
 
 
+# If click is installed, httpx imports its command-line program, and with it rich. If h2 is installed,
+# httpcore imports it. These take 40 ms and 10 ms (tests/benchmarks/first_request.py), although hilum
+# uses neither: without a request for HTTP/2, a client speaks HTTP/1.1. A client that asks for HTTP/2
+# imports httpcore's part for it when a server agrees to use it.
+_UNUSED = ("httpx._main", "httpcore._async.http2", "httpcore._sync.http2")
+
+
 def load_http_client() -> ModuleType:
     """Return the HTTP client module; importing it blocks for 50 to 100 ms."""
     with _loading:
-        return _import_http_client()
+        if "httpx" not in sys.modules:
+            with cache_compiling():
+                _import_httpx()
+        return import_module(_CLIENT_MODULE)
 
 
-def _import_http_client() -> ModuleType:
-    if "httpx" not in sys.modules:
-        # If click is installed, httpx imports its command-line program, and with it rich. Importing
-        # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
-        # here makes the import fail as if click were missing, which httpx handles.
-        sys.modules["httpx._main"] = None  # type: ignore[assignment]
-        import httpx  # noqa: F401
-
-        del sys.modules["httpx._main"]
+def _import_httpx() -> None:
+    """Import httpx and httpcore without the modules that hilum does not use."""
+    left_out = [name for name in _UNUSED if name not in sys.modules]
+    # A None makes the import fail as if click and h2 were missing, which both packages handle.
+    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]
+    try:
+        import_module("httpx")
         # httpx would import this package in the event loop, with its first client.
         import_module("httpcore")
-    return import_module(_CLIENT_MODULE)
+    finally:
+        for name in left_out:
+            del sys.modules[name]
 
 
 class Transport:

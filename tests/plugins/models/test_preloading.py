@@ -47,6 +47,43 @@ async def with_tls():
     assert client.create_tls_context() is client.create_tls_context()
     await sender.aclose()
 
+async def http2():
+    transport.load_http_client()
+    assert "h2" not in sys.modules
+    assert "httpcore._async.http2" not in sys.modules
+    import ssl, tempfile
+    from functools import partial
+    from pathlib import Path
+    import httpx, trustme
+    from hypercorn.config import Config
+    from hypercorn.trio import serve
+
+    async def app(scope, receive, send):
+        while scope["type"] == "lifespan":
+            event = await receive()
+            await send({"type": event["type"] + ".complete"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": scope["http_version"].encode()})
+
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    with tempfile.TemporaryDirectory() as folder:
+        chain, key = Path(folder, "chain.pem"), Path(folder, "key.pem")
+        for number, blob in enumerate(certificate.cert_chain_pems):
+            blob.write_to_path(chain, append=bool(number))
+        certificate.private_key_pem.write_to_path(key)
+        config = Config()
+        config.bind, config.certfile, config.keyfile = ["127.0.0.1:0"], str(chain), str(key)
+        trust = ssl.create_default_context()
+        authority.configure_trust(trust)
+        async with trio.open_nursery() as nursery:
+            [url] = await nursery.start(partial(serve, app, config))
+            async with httpx.AsyncClient(http2=True, verify=trust) as client:
+                assert (await client.get(url)).text == "2"
+            async with httpx.AsyncClient(verify=trust) as client:
+                assert (await client.get(url)).text == "1.1"
+            nursery.cancel_scope.cancel()
+
 def hilum_models_endpoint():
     from hilum_models.failures import Endpoint
     return Endpoint("test", "")
@@ -69,3 +106,8 @@ def test_a_first_request_imports_the_client_in_a_thread():
 
 def test_the_certificates_are_loaded_ahead_of_the_first_request():
     run("with_tls")
+
+
+def test_other_clients_of_the_process_may_use_http2():
+    """hilum does not import what only HTTP/2 needs; a client of a plugin does when it uses it."""
+    run("http2")
