@@ -20,6 +20,7 @@ import trio
 from hilum.testing import Bench, open_bench
 from hilum_lint.syntax_worker import SyntaxWorker
 from hilum_lsp import LanguageServers
+from hilum_lsp.renames import RenameRequest
 from hilum_lsp.server_process import ServerProcess
 from hilum_lsp.servers import SERVERS
 
@@ -94,7 +95,9 @@ async def measure_server(bench: Bench, root: Path, name: str, program: str) -> N
             show(f"{name}: {tool}", await measure(navigate, TIMES))
 
         async def plan(number: int) -> None:
-            found = await plugin.renames._make_plan(("add_3", f"plus_{number}", shown, 0))
+            found = await plugin.renames._make_plan(
+                RenameRequest("add_3", f"plus_{number}", shown, 0)
+            )
             assert found.error is None, found.error
 
         show(f"{name}: rename, until the user sees it", await measure(plan, TIMES))
