@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import hilum_guard
 import pytest
 from hilum_guard import is_tracked, new_files
 from hilum_guard.new_files import WrittenFiles, begin_in, is_new_file
@@ -151,3 +152,15 @@ def test_an_agent_in_a_folder_above_may_have_written_a_file(
             patch.setattr(new_files.time, "time", lambda at=at: at)
             begin_in(str(folder))
     assert not is_own(root, "pkg/alpha.py")
+
+
+async def test_a_session_notes_when_it_begins_in_its_workspace(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project that was cloned after the program started is the user's own."""
+    monkeypatch.setattr(new_files, "_begun", {})
+    kit = await bench(hilum_guard, files={"Makefile": "check: lint\n"})
+    root = kit.session.workspace.root
+    assert list(new_files._begun) == [str(root)]
+    os.utime(root / "Makefile", (new_files._begun[str(root)] - 1,) * 2)
+    assert is_own(root, "Makefile")
