@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 import attrs
-from hilum_guard import CHANGED, UNKNOWN, FileAccess
+from hilum_guard import CHANGED, UNKNOWN, FileAccess, git_words, note_tracked
 
 from hilum_checks import code_operations, code_reads, code_texts, deletions
 from hilum_checks.call_facts import CallFacts
@@ -27,6 +27,8 @@ def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False)
         facts: The call.
         is_denied: Whether the action is denied, so that the sandbox prevents it, too.
     """
+    if constraint.only_existing:
+        note_tracked(facts.matcher.real_root)
     doubt = ""
     is_kept = is_denied and facts.matcher.is_kept_by_sandbox(constraint)
     for fit, access, path in find_accesses(constraint, facts):
@@ -311,6 +313,8 @@ _HAS_SUB_COMMANDS = frozenset(
 _CREATES_NO_FILES = frozenset("black gofmt goimports isort rustfmt".split())
 # Sub-commands whose further words name what they create.
 _CREATING = frozenset("clone create g gen generate init n new scaffold startapp worktree".split())
+# What `git worktree` does to working trees that exist, and their names are no new files.
+_KEEPS_TREES = frozenset("list lock prune remove repair unlock".split())
 _BARE = re.compile(r"[\w:@-]+")
 
 
@@ -325,6 +329,10 @@ def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess
         return True
     if command.effects.program not in _HAS_SUB_COMMANDS or (access.kind != "any"):
         return False
+    if command.effects.program == "git":
+        verb, action, *_ = (*git_words(command.words)[1:], "", "")
+        if verb == "worktree" and (action in _KEEPS_TREES or word in (verb, action)):
+            return True
     if not word.strip("./"):  # `./...`
         return True
     parts = {part for pattern in constraint.patterns for part in pattern.split("/")}
