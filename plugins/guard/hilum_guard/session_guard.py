@@ -800,7 +800,7 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open a session's guard; on exit, stop everything that the guard started."""
-    begin_in(str(session.workspace))
+    begin_in(str(session.workspace.root))
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         guard.restore_denials()

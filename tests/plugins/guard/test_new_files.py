@@ -2,9 +2,13 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
+import hilum_files
+import hilum_guard
 import pytest
+from hilum.testing import open_bench
 from hilum_guard import is_tracked, new_files
 from hilum_guard.new_files import WrittenFiles, begin_in, is_new_file
 
@@ -151,3 +155,22 @@ def test_an_agent_in_a_folder_above_may_have_written_a_file(
             patch.setattr(new_files.time, "time", lambda at=at: at)
             begin_in(str(folder))
     assert not is_own(root, "pkg/alpha.py")
+
+
+async def test_a_session_begins_in_its_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project was created after this program started, and before the session."""
+    monkeypatch.setattr(new_files, "_begun", {})
+    (tmp_path / "workspace").mkdir()
+    git(tmp_path / "workspace", "init", "-q")
+    (tmp_path / "workspace/own.py").write_text("x\n")
+    git(tmp_path / "workspace", "add", ".")
+    begun = time.time() - 1
+    os.utime(tmp_path / "workspace/own.py", (begun, begun))
+    async with open_bench(hilum_guard, hilum_files, folder=tmp_path, approve="auto") as bench:
+        root = str(bench.workspace)
+        assert not is_new_file(f"{root}/own.py", root)
+        await bench.call("write_file", path="made.py", content="x\n")
+        git(bench.workspace, "add", ".")
+        assert is_new_file(f"{root}/made.py", root)
