@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Commands that end the shell with success, or change what the name of a later command means.
 _CHANGES_SHELL = re.compile(
     r"(?:exit(?!\s+[1-9]\d*\s*$)|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly"
-    r"|hash|enable|set|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
+    r"|hash|enable|set|setopt|unsetopt|emulate|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
 )
 _PIPEFAIL = re.compile(r"set(?:\s+-[eux]*o\s+pipefail)(?:\s+-[eux]+)*")
 _STRICT = re.compile(r"set(?:\s+-[eux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
@@ -125,11 +125,17 @@ class SuccessOrder:
             if _STRICT.fullmatch(self._text_of(statement).strip()):
                 is_strict = True
             # `A && B` ends the shell only if `B` fails.
-            elif is_strict and statement.type in ("command", "redirected_statement", "subshell"):
+            elif is_strict and self._fails_at(statement):
                 body = statement.child_by_field_name("body")
                 if body is None or body.type != "list":
                     proven += self._list_succeeded(statement)
         return proven
+
+    def _fails_at(self, statement: Node) -> bool:
+        """Return whether a statement has the exit code of all that `_list_succeeded` finds in it."""
+        if statement.type == "pipeline":
+            return self._has_pipefail(statement)
+        return statement.type in ("command", "redirected_statement", "subshell")
 
     def _has_pipefail(self, pipeline: Node) -> bool:
         """Return whether a pipeline fails if any of its programs does: `set -o pipefail` precedes."""

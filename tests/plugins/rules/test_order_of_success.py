@@ -235,3 +235,77 @@ def test_commands_that_may_write_make_the_check_necessary_again(
     between: str, project: Path
 ) -> None:
     assert is_refused(project, ONE, "make check", f"{between} && git commit -qam x")
+
+
+FORMATTED = "Run `uv run ruff check .` and `uv run ruff format .` before committing."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "calls"),
+    [
+        (FORMATTED, ("uv run ruff check . && uv run ruff format . && git commit -qam x",)),
+        (FORMATTED, ("uv run ruff check . && uv run ruff format app && git commit -qam x",)),
+        (
+            FORMATTED,
+            (
+                "uv run ruff check . && uv run ruff format . && uv run pytest -q && git commit -qm x",
+            ),
+        ),
+        (FORMATTED, ("uv run ruff check .", "uv run ruff format app", "git commit -qam x")),
+        (FORMATTED, ("uvx ruff check . && uvx ruff format app", "git commit -qam x")),
+        (FORMATTED, ("bash -lc 'uv run ruff check . && uv run ruff format .'", "git commit -qm x")),
+        (
+            "Run `bin/spec` and `npx prettier --write .` before you commit.",
+            ("bin/spec && npx prettier --write . && git commit -qam x",),
+        ),
+    ],
+)
+def test_a_required_formatter_does_not_make_another_command_necessary_again(
+    sentence: str, calls: tuple[str, ...], project: Path
+) -> None:
+    assert not is_refused(project, sentence, *calls)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "calls"),
+    [
+        (FORMATTED, ("uv run ruff check . && git commit -qam x",)),
+        (FORMATTED, ("uv run ruff format . && git commit -qam x",)),
+        (
+            FORMATTED,
+            ("uv run ruff check . && uv run ruff format . && bin/other && git commit -qam x",),
+        ),
+        (
+            FORMATTED,
+            ("uv run ruff check . && uv run ruff format .", "bin/other && git commit -qm x"),
+        ),
+        (
+            FORMATTED,
+            ("uv run ruff check . && black . && uv run ruff format . && git commit -qm x",),
+        ),
+        (FORMATTED, ("bash -c 'ruff check . && bin/other; ruff format .' && git commit -qm x",)),
+        (ONE, ("make check && ruff format . && git commit -qam x",)),
+        (ONE, ("make check", "ruff format app", "git commit -qam x")),
+        (
+            "Run `make check` and `make gen` before you commit.",
+            ("make check && make gen && git commit -qam x",),
+        ),
+    ],
+)
+def test_other_writes_make_a_required_command_necessary_again(
+    sentence: str, calls: tuple[str, ...], project: Path
+) -> None:
+    assert is_refused(project, sentence, *calls)
+
+
+def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: Path) -> None:
+    rules = [Ruled(FORMATTED), Ruled("Run `bin/spec` before you commit.")]
+    history = CallHistory()
+    calls = ("bin/spec", "uv run ruff check .", "uv run ruff format .")
+    for number, command in enumerate(calls):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    history.add_changes("2", ["app/a.rb"], project)
+    commit = json.dumps({"command": "git commit -qam x"})
+    assert judge(rules, commit, SHELL, project, history) is None
+    assert judge([rules[1]], commit, SHELL, project, history) is not None
