@@ -74,6 +74,14 @@ class PathMatcher:
         """Return whether an absolute path is in a folder for temporary files, not beside the root."""
         return self._view.is_temporary(os.path.normpath(path))
 
+    def may_track_below(self, path: str) -> bool:
+        """Return whether Git tracks a file, or one below a folder, or may track it."""
+        tracked = self._view.list_tracked(path)
+        shown = fold(self._view.display(path))
+        forms = map(fold, tracked.forms)
+        is_known = any(form == shown or form.startswith(f"{shown}/") for form in forms)
+        return is_known or not tracked.is_complete
+
     def anchor(self, constraint: Paths) -> Paths:
         """Return a constraint whose patterns such as ``/../other/**`` are absolute."""
         both = (*constraint.patterns, *constraint.unless)

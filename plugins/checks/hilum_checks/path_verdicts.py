@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 import attrs
 from hilum_guard import CHANGED, UNKNOWN, FileAccess, git_words, note_tracked
 
-from hilum_checks import code_operations, code_reads, code_texts, deletions
+from hilum_checks import code_operations, code_reads, code_texts, deletions, generators
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -19,13 +19,16 @@ from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
 
 
-def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False) -> tuple[Fit, str]:
+def match_paths(
+    constraint: Paths, facts: CallFacts, *, is_denied: bool = False, with_formats: bool = True
+) -> tuple[Fit, str]:
     """Return whether a call does a forbidden action on a file, and how.
 
     Args:
         constraint: The constraint.
         facts: The call.
         is_denied: Whether the action is denied, so that the sandbox prevents it, too.
+        with_formats: Whether it matters that a formatter rewrites a file.
     """
     if constraint.only_existing:
         note_tracked(facts.matcher.real_root)
@@ -34,7 +37,11 @@ def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False)
     for fit, access, path in find_accesses(constraint, facts):
         if _is_rebuilt(constraint, access, facts):
             continue
+        if constraint.by_hand and generators.is_generated(access, facts):
+            continue
         is_format = access.generated and access.existing
+        if is_format and not with_formats:
+            continue
         if fit == "yes" and not (is_format and _is_part(constraint, access, facts)):
             return "yes", f"{describe_access(access)} {path[:200]}"
         # A formatter that cannot write one of many files formats the others. Formatting a folder is
@@ -124,12 +131,17 @@ def _name_protected(constraint: Paths) -> str:
 
 def find_accesses(constraint: Paths, facts: CallFacts) -> Iterator[tuple[Fit, FileAccess, str]]:
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
+    is_about_deleting = deletions.forbids_deleting(constraint)
     for access in facts.accesses:
+        if is_about_deleting and deletions.deletes_caches(access, facts):
+            continue
         fit = facts.matcher.match(constraint, access)
         fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
             yield fit, access, access.path.replace(CHANGED, UNKNOWN)
     for access, findings in facts.found_files:
+        if is_about_deleting and deletions.deletes_caches(access, facts, findings):
+            continue
         fit, path = facts.matcher.match_found(constraint, access, findings)
         if fit:
             yield fit, access, path
