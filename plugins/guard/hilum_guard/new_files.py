@@ -101,21 +101,33 @@ def is_tracked(path: str, root: str) -> bool:
     return _find_tracking(path, root) is not Tracking.UNTRACKED
 
 
-# The files that Git tracked in each workspace before an agent could change its index.
-_tracked_first: dict[str, frozenset[str]] = {}
+class _FirstLook(NamedTuple):
+    """What was in a workspace before an agent could change it.
+
+    Attributes:
+        tracked: The files that Git tracked, with folded names.
+        time: When this was, in seconds since the epoch.
+    """
+
+    tracked: frozenset[str]
+    time: float
+
+
+_first_looks: dict[str, _FirstLook] = {}
 
 
 def note_tracked(root: str) -> None:
-    """Note which files Git tracks in a workspace, before an agent removes some from the index.
+    """Note which files are in a workspace, before its first call writes some or changes the index.
 
     Args:
         root: The resolved root of the workspace.
     """
-    if root not in _tracked_first:
+    if root not in _first_looks:
         top = _find_top(root)
         index = _read_index(top) if top is not None else Tracking.UNKNOWN
         tracked = index.tracked if isinstance(index, _Index) else frozenset()
-        _tracked_first[root] = frozenset(_fold(f"{top}/{name}") for name in tracked)
+        folded = frozenset(_fold(f"{top}/{name}") for name in tracked)
+        _first_looks[root] = _FirstLook(folded, time.time())
 
 
 def is_own_file(path: str, root: str) -> bool:
@@ -123,7 +135,7 @@ def is_own_file(path: str, root: str) -> bool:
 
     A file that Git does not track is not a part of it yet: a migration that `alembic revision` has
     just made. In a folder without a repository, or in which Git tracks no such file, because it
-    ignores them, all files are that are older than the session. Blocks.
+    ignores them, all files are that are older than the first call. Blocks.
 
     Args:
         path: The absolute path of the file.
@@ -135,15 +147,16 @@ def is_own_file(path: str, root: str) -> bool:
     except OSError:
         return True
     note_tracked(root)
-    if not stat.S_ISREG(status.st_mode) or _fold(path) in _tracked_first[root]:
+    first = _first_looks[root]
+    if not stat.S_ISREG(status.st_mode) or _fold(path) in first.tracked:
         return True
     index = _find_index_of(os.path.dirname(path), _find_top(root))
     if not isinstance(index, _Index):
-        return status.st_mtime < _find_beginning(path)
+        return status.st_mtime < first.time
     tracked = {_fold(f"{index.top}/{name}") for name in index.tracked}
     if _fold(path) in tracked:
         return path not in _list_staged(index.top)
-    if status.st_mtime >= _find_beginning(path):
+    if status.st_mtime >= first.time:
         return False
     folder, ending = os.path.dirname(_fold(path)), os.path.splitext(path)[1].casefold()
     return not any(
