@@ -309,3 +309,41 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
     commit = json.dumps({"command": "git commit -qam x"})
     assert judge(rules, commit, SHELL, project, history) is None
     assert judge([rules[1]], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    ("calls", "hidden"),
+    [
+        (("make check 2>&1 | tail -20",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check; echo done",), "`make check` ran, but `;` hid whether it succeeded."),
+        (("make check || true",), "`make check` ran, but `||` hid whether it succeeded."),
+        (("! make check",), ""),
+        (("bash -c 'make check | tail'",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check | tail", "echo x >> README.md"), ""),
+        (("make check && git status",), None),
+        (("bin/other | tail",), ""),
+        ((), ""),
+    ],
+)
+def test_a_refusal_says_what_hid_the_success(
+    calls: tuple[str, ...], hidden: str | None, project: Path
+) -> None:
+    history = CallHistory()
+    for number, command in enumerate(calls):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qam x"})
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    if hidden is None:
+        assert found is None
+        return
+    assert found is not None
+    assert hidden in found.reason
+    assert ("hid whether" in found.reason) is bool(hidden)
+
+
+def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -> None:
+    call = json.dumps({"command": "make check | tail -3 && git commit -qam x"})
+    found = judge([Ruled(ONE)], call, SHELL, project, CallHistory())
+    assert found is not None
+    assert "`make check` ran" not in found.reason
