@@ -1,6 +1,7 @@
 """What must run before a commit, in one call: the commit runs only if the command has succeeded."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -347,3 +348,46 @@ def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -
     found = judge([Ruled(ONE)], call, SHELL, project, CallHistory())
     assert found is not None
     assert "`make check` ran" not in found.reason
+
+
+SCRIPTS = {
+    "check": "npm run lint && npm test",
+    "lint": "eslint .",
+    "test": "vitest run",
+    "half": "npm run lint; npm test",
+    "piped": "npm run lint && npm test | cat",
+    "all": "npm run check",
+    "loop": "npm run loop && npm run lint",
+    "named": "npm run $X && npm test",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("npm run check", False),
+        ("npm run -s all", False),
+        ("npm run lint && npm test", False),
+        ("npm run half", True),
+        ("npm run piped", True),
+        ("npm run loop", True),
+        ("npm run named", True),
+        ("npm run check --if-present", True),
+        ("npm run check -- --help", True),
+        ("npm run missing", True),
+        ("cd app && npm run check", True),
+    ],
+)
+def test_a_script_counts_as_what_it_certainly_runs(call: str, refused: bool, project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    os.utime(project / "package.json", (1_700_000_000, 1_700_000_000))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, call, "git commit -qam x") is refused
+
+
+def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, "npm run check", "git commit -qam x")
