@@ -80,7 +80,7 @@ class CallHistory:
             return
         facts = CallFacts.parse(tool, arguments, root)
         if not result.code and result.data.get("exit_code", 0) == 0:
-            self._add_reads(facts.accesses)
+            self._add_reads(_list_shown(facts))
         if tool.risk == "read":
             return
         self._calls += 1
@@ -434,3 +434,30 @@ def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
     # The file exists now, so that a write of a new file would look like a change.
     actions: frozenset[Action] = WRITES
     return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
+
+
+# Programs that read files, but show only how large or equal they are, or nothing.
+_SHOWS_NOTHING = frozenset(
+    """
+    wc md5sum sha1sum sha256sum sha512sum cksum b2sum cp mv install rsync stat file touch test cmp
+    gzip tar zip base64
+    """.split()
+)
+_QUIET_SEARCH = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
+
+
+def _list_shown(facts: CallFacts) -> list[FileAccess]:
+    """Return the accesses of a call, without those of commands that show nothing of a file."""
+    silent = [command for command in facts.commands if _shows_nothing(command)]
+    others = [command for command in facts.commands if command not in silent]
+    hidden = {access for command in silent for access in command.effects.files}
+    hidden -= {access for command in others for access in command.effects.files}
+    return [access for access in facts.accesses if access not in hidden]
+
+
+def _shows_nothing(command: CommandFacts) -> bool:
+    """Return whether a command reads a file, and shows nothing of what is in it."""
+    if command.effects.program in _SHOWS_NOTHING:
+        return True
+    is_search = command.effects.program in ("grep", "egrep", "fgrep", "rg")
+    return is_search and not _QUIET_SEARCH.isdisjoint(command.words[1:])
