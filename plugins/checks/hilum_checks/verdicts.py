@@ -100,7 +100,13 @@ def judge(
             if constraint.before is None or is_met:
                 continue
             forbidden = constraint.before
-        fit, action = _match(forbidden, facts, effect, rule.sentence)
+        if isinstance(constraint, ReadFirst) and isinstance(forbidden, Paths):
+            # What a formatter rewrites says the same as before, so that nothing need be read first.
+            fit, action = match_paths(
+                forbidden, facts, is_denied=effect == "deny", with_formats=False
+            )
+        else:
+            fit, action = _match(forbidden, facts, effect, rule.sentence)
         if fit != "yes" and isinstance(forbidden, Commands):
             fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
