@@ -114,7 +114,10 @@ def judge(
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or isinstance(constraint, ReadFirst)):
-            next_step = find_next_step(constraint, action, rule.sentence)
+            covered = None
+            if isinstance(constraint, CommandBefore) and history is not None:
+                covered = history.find_covered(constraint.needed, root)
+            next_step = find_next_step(constraint, action, rule.sentence, covered)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly

@@ -46,7 +46,7 @@ _TEXTUAL = frozenset(
 )
 # Programs that show the names, sizes and types of files, but not their contents.
 _LISTERS = frozenset(
-    "ls dir tree du df file stat readlink realpath find gfind lsattr getfacl".split()
+    "ls dir tree du df file stat readlink realpath find gfind fd fdfind lsattr getfacl".split()
 )
 # Programs that read the given files and, with these options (`*`: always), everything below them.
 _READERS: dict[str, str] = {
