@@ -66,13 +66,10 @@ class CallHistory:
         self._formatted: dict[FileAccess, int] = {}
         self._formatters: dict[int, tuple[CommandFacts, ...]] = {}
         self._last_edit = 0
-<<<<<<< HEAD
         # The files that Git ignored when they were written, with the places of the writes.
         self._ignored: dict[str, int] = {}
-=======
         # The commands of which something hid whether they succeeded.
         self._covered: list[tuple[int, CommandFacts, str]] = []
->>>>>>> main
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.

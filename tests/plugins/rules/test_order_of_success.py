@@ -395,7 +395,6 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD
     "calls",
     [
         ("make check > test.log 2>&1", "git commit -qam x"),
@@ -448,7 +447,9 @@ def test_an_ignored_file_that_git_tracks_later_makes_the_check_necessary(project
     assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
     subprocess.run(["git", "add", "-f", "a.log"], cwd=project, check=True)
     assert judge([Ruled(ONE)], commit, SHELL, project, history) is not None
-=======
+
+
+@pytest.mark.parametrize(
     ("calls", "hidden"),
     [
         (("make check 2>&1 | tail -20",), "`make check` ran, but `|` hid whether it succeeded."),
@@ -527,4 +528,3 @@ def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None
     subprocess.run(["git", "add", "-A"], cwd=project, check=True)
     sentence = "Run `npm run lint` and `npm test` before committing."
     assert is_refused(project, sentence, "npm run check", "git commit -qam x")
->>>>>>> main
