@@ -11,8 +11,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hilum.program_start import find_start
 from hilum_guard import UNKNOWN, ShellSource, UnreadableShell
 
 from hilum_checks.command_facts import CommandFacts
@@ -58,14 +60,24 @@ _ENVIRONMENT = re.compile(r"VIRTUAL_ENV=(['\"]?)([^'\"$`\\\n]*)\1")
 _OTHER_SHELLS = re.compile(r"\"\$\{(?:\(%\):-%x|\.sh\.file)\}\"")
 
 
-def list_activations(commands: Sequence[CommandFacts]) -> Iterator[str]:
-    """Yield the texts of the commands that only activate a virtual environment. Blocks.
+# Scripts with which version managers and installers put their programs in `PATH`.
+_MANAGERS = frozenset(
+    """
+    .nvm/nvm.sh .cargo/env .asdf/asdf.sh .sdkman/bin/sdkman-init.sh .ghcup/env .deno/env
+    .local/bin/env
+    """.split()
+)
+
+
+def list_activations(commands: Sequence[CommandFacts], root: Path) -> Iterator[str]:
+    """Yield the texts of the commands that only activate an environment or a version manager. Blocks.
 
     Args:
         commands: The commands of a call.
+        root: The root of the workspace.
     """
     for command in commands:
-        if _activates(command):
+        if _activates(command) or _loads_manager(command, root):
             yield command.source.strip()
         elif _may_write(command):
             # It may write what a later command reads as a script.
@@ -80,6 +92,25 @@ def _activates(command: CommandFacts) -> bool:
     if command.cwd is None or UNKNOWN in path or os.path.basename(path) != "activate":
         return False
     return _is_activation(os.path.realpath(os.path.join(command.cwd, os.path.expanduser(path))))
+
+
+def _loads_manager(command: CommandFacts, root: Path) -> bool:
+    """Return whether a command loads a version manager that the user has installed at home."""
+    if command.words[:1] not in (("source",), (".",)) or len(command.words) != 2:
+        return False
+    home = os.path.expanduser("~")
+    path = os.path.expanduser(command.words[1])
+    if not path.startswith(f"{home}/") or path[len(home) + 1 :] not in _MANAGERS:
+        return False
+    found = os.path.realpath(path)
+    # What an agent may have written is no such script.
+    if f"{found}/".startswith(f"{os.path.realpath(root)}/"):
+        return False
+    try:
+        status = os.stat(found)
+    except OSError:
+        return False
+    return status.st_mtime < find_start()
 
 
 def _may_write(command: CommandFacts) -> bool:

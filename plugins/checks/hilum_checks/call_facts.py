@@ -126,8 +126,8 @@ class CallFacts:
 
     @cached_property
     def activations(self) -> frozenset[str]:
-        """The texts of the commands that only activate a virtual environment."""
-        return frozenset(list_activations(self._all_commands))
+        """The texts of the commands that only activate an environment or a version manager."""
+        return frozenset(list_activations(self._all_commands, self.matcher.root))
 
     @cached_property
     def _all_commands(self) -> list[CommandFacts]:

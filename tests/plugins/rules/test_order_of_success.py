@@ -528,3 +528,34 @@ def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None
     subprocess.run(["git", "add", "-A"], cwd=project, check=True)
     sentence = "Run `npm run lint` and `npm test` before committing."
     assert is_refused(project, sentence, "npm run check", "git commit -qam x")
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ('. "$HOME/.nvm/nvm.sh" && nvm use && make check && git commit -qam x', False),
+        ("source ~/.nvm/nvm.sh; nvm use 20; make check && git commit -qam x", False),
+        ("source ~/.cargo/env && make check && git commit -qam x", True),
+        ("source ~/.bashrc && make check && git commit -qam x", True),
+        ("source ~/.asdf/asdf.sh && make check && git commit -qam x", True),
+        ('HOME=/tmp/x; . "$HOME/.nvm/nvm.sh"; make check && git commit -qam x', True),
+        (". .nvm/nvm.sh && make check && git commit -qam x", True),
+        ("echo x > ~/.nvm/nvm.sh; . ~/.nvm/nvm.sh; make check && git commit -qam x", True),
+    ],
+)
+def test_a_version_manager_of_the_user_changes_nothing(
+    call: str, refused: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = project.parent / "home"
+    # One of these scripts is new, and one is a link into the project.
+    for name in (".nvm/nvm.sh", ".bashrc", ".cargo/env"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("nvm() { true; }\n")
+        os.utime(home / name, None if name == ".cargo/env" else (1, 1))
+    (project / ".nvm").mkdir()
+    (project / ".nvm" / "nvm.sh").write_text("make() { true; }\n")
+    os.utime(project / ".nvm" / "nvm.sh", (1, 1))
+    (home / ".asdf").mkdir()
+    (home / ".asdf" / "asdf.sh").symlink_to(project / ".nvm" / "nvm.sh")
+    monkeypatch.setenv("HOME", str(home))
+    assert is_refused(project, ONE, call) is refused
