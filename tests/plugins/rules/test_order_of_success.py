@@ -70,6 +70,8 @@ def is_refused(root: Path, sentence: str, *calls: str) -> bool:
         "set -o pipefail; make check 2>&1 | tail -5 && git commit -qam x",
         "set -o pipefail && make check | tee /tmp/log | tail -5 && git commit -qam x",
         "set -eo pipefail\nmake check | tail -5 && git commit -qam x",
+        "set -o pipefail && make check 2>&1 | tail -5 && git commit -qam x",
+        "set -o pipefail && cd . && make check 2>&1 | tail -5 && git commit -qam x",
     ],
 )
 def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project: Path) -> None:
@@ -97,6 +99,10 @@ def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project:
         "make check && echo; git commit -qm x",
         "make check 2>&1 | tail -5 && git commit -qam x",
         "(set -o pipefail); make check | tail -5 && git commit -qam x",
+        "set -o pipefail | make check 2>&1 | tail -5 && git commit -qam x",
+        "set -o pipefail 2>&1 | make check | tail -5 && git commit -qam x",
+        "{ set -o pipefail && true; } 2>&1 | make check | tail -5 && git commit -qam x",
+        "true || set -o pipefail && make check 2>&1 | tail -5 && git commit -qam x",
         "true || set -o pipefail; make check | tail -5 && git commit -qam x",
         "set -o pipefail; set +o pipefail; make check | tail -5 && git commit -qam x",
         "make check | tail -5 && git commit -qam x; set -o pipefail",
