@@ -1,6 +1,7 @@
 """What must run before a commit, in one call: the commit runs only if the command has succeeded."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -397,3 +398,139 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
     commit = json.dumps({"command": "git commit -qam x"})
     assert judge(rules, commit, SHELL, project, history) is None
     assert judge([rules[1]], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("make check > test.log 2>&1", "git commit -qam x"),
+        ("make check", "echo x > run.log", "git commit -qam x"),
+        ("make check && echo x > build/out.txt && git add -A && git commit -qam x",),
+        ("echo x > run.log", "make check && git add -f run.log && git commit -qm x"),
+    ],
+)
+def test_files_that_git_ignores_do_not_make_the_check_necessary(
+    calls: tuple[str, ...], project: Path
+) -> None:
+    (project / ".gitignore").write_text("*.log\nbuild/\n")
+    assert not is_refused(project, ONE, *calls)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("make check > test.txt 2>&1", "git commit -qam x"),
+        ("make check", "echo x > tracked.log", "git commit -qam x"),
+        ("make check", "echo x > link.log", "git commit -qam x"),
+        ("make check", "echo x > same.log", "git commit -qam x"),
+        ("make check && ln README.md new.log && echo x > new.log && git commit -qam x",),
+        ("make check && echo x > a.log && git add -f a.log && git commit -qm x",),
+        ("make check", "echo x > a.log", "git add --force a.log && git commit -qm x"),
+        ("make check && echo x > a.log && cat a.log > app/a.rb && git commit -qam x",),
+        ("make check", "echo x > keep.log", "git commit -qam x"),
+        ("make check", "echo '*.rb' >> .gitignore", "git commit -qam x"),
+    ],
+)
+def test_files_that_git_tracks_make_the_check_necessary(
+    calls: tuple[str, ...], project: Path
+) -> None:
+    (project / ".gitignore").write_text("*.log\n!keep.log\n")
+    (project / "tracked.log").write_text("a\n")
+    (project / "link.log").symlink_to("app/a.rb")
+    (project / "same.log").hardlink_to(project / "README.md")
+    subprocess.run(["git", "add", "-f", "tracked.log"], cwd=project, check=True)
+    assert is_refused(project, ONE, *calls)
+
+
+def test_an_ignored_file_that_git_tracks_later_makes_the_check_necessary(project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "a.log").write_text("a\n")
+    history = CallHistory()
+    for number, command in enumerate(("make check", "echo x > a.log")):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qm x"})
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
+    subprocess.run(["git", "add", "-f", "a.log"], cwd=project, check=True)
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    ("calls", "hidden"),
+    [
+        (("make check 2>&1 | tail -20",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check; echo done",), "`make check` ran, but `;` hid whether it succeeded."),
+        (("make check || true",), "`make check` ran, but `||` hid whether it succeeded."),
+        (("! make check",), ""),
+        (("bash -c 'make check | tail'",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check | tail", "echo x >> README.md"), ""),
+        (("make check && git status",), None),
+        (("bin/other | tail",), ""),
+        ((), ""),
+    ],
+)
+def test_a_refusal_says_what_hid_the_success(
+    calls: tuple[str, ...], hidden: str | None, project: Path
+) -> None:
+    history = CallHistory()
+    for number, command in enumerate(calls):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qam x"})
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    if hidden is None:
+        assert found is None
+        return
+    assert found is not None
+    assert hidden in found.reason
+    assert ("hid whether" in found.reason) is bool(hidden)
+
+
+def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -> None:
+    call = json.dumps({"command": "make check | tail -3 && git commit -qam x"})
+    found = judge([Ruled(ONE)], call, SHELL, project, CallHistory())
+    assert found is not None
+    assert "`make check` ran" not in found.reason
+
+
+SCRIPTS = {
+    "check": "npm run lint && npm test",
+    "lint": "eslint .",
+    "test": "vitest run",
+    "half": "npm run lint; npm test",
+    "piped": "npm run lint && npm test | cat",
+    "all": "npm run check",
+    "loop": "npm run loop && npm run lint",
+    "named": "npm run $X && npm test",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("npm run check", False),
+        ("npm run -s all", False),
+        ("npm run lint && npm test", False),
+        ("npm run half", True),
+        ("npm run piped", True),
+        ("npm run loop", True),
+        ("npm run named", True),
+        ("npm run check --if-present", True),
+        ("npm run check -- --help", True),
+        ("npm run missing", True),
+        ("cd app && npm run check", True),
+    ],
+)
+def test_a_script_counts_as_what_it_certainly_runs(call: str, refused: bool, project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    os.utime(project / "package.json", (1_700_000_000, 1_700_000_000))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, call, "git commit -qam x") is refused
+
+
+def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, "npm run check", "git commit -qam x")
