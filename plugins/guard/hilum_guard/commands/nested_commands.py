@@ -93,7 +93,7 @@ def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
     reader.commands.append(command)
     special = _find_special(name)
     output = special(reader, command) if special else predict_output(command, name)
-    if name == "git" and "PATH" not in reader.state.variables:
+    if output is None and name == "git" and "PATH" not in reader.state.variables:
         output = predict_branch(command, reader.commands[:before])
     with reader.implying():
         _read_alternatives(reader, command, name)
