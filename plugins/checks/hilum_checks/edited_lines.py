@@ -23,7 +23,8 @@ _COMMAND = re.compile(
     r"(?:\\.|(?!(?P=mark))[^\\])*(?P=mark)[gIip\d]*|(?P<deletes>d)|p|=|[ai][\\ ].*)"
     r"\s*(?:;|\n|$)"
 )
-_EXTENDED = re.compile(r"-\w*[Er]\w*|--regexp-extended")
+EXTENDED = re.compile(r"-\w*[Er]\w*|--regexp-extended")
+"""The options with which `sed` reads extended regular expressions."""
 # Neither `-n`, with which only printed lines remain, nor `-z`, with which lines have other ends.
 _OPTION = re.compile(r"-[Eirple]*e|--expression")
 _FLAG = re.compile(r"-[Erpl]*i.*|-[Ersupl]+|--in-place.*|--regexp-extended")
@@ -76,9 +77,9 @@ class _Step(NamedTuple):
 def _find_steps(command: CommandFacts) -> list[_Step]:
     """Return the commands that change lines; none if one of them is not understood."""
     is_perl = command.effects.program == "perl"
-    is_extended = is_perl or any(map(_EXTENDED.fullmatch, command.words[1:]))
+    is_extended = is_perl or any(map(EXTENDED.fullmatch, command.words[1:]))
     steps: list[_Step] = []
-    for script in _find_scripts(command.words[1:], is_perl=is_perl):
+    for script in find_scripts(command.words[1:], is_perl=is_perl):
         at = 0
         while at < len(script.rstrip()):
             found = _COMMAND.match(script, at)
@@ -98,8 +99,13 @@ def _find_steps(command: CommandFacts) -> list[_Step]:
     return steps
 
 
-def _find_scripts(words: tuple[str, ...], *, is_perl: bool) -> list[str]:
-    """Return the scripts among the words of an editor; an unknown option makes one unreadable."""
+def find_scripts(words: tuple[str, ...], *, is_perl: bool) -> list[str]:
+    """Return the scripts among the words of an editor; an unknown option makes one unreadable.
+
+    Args:
+        words: The words after the program.
+        is_perl: Whether the editor is Perl, which needs an option for a script.
+    """
     scripts = [value for word, value in pairwise((*words, "")) if _OPTION.fullmatch(word)]
     scripts += [word.partition("=")[2] for word in words if word.startswith("--expression=")]
     known = [word for word in words if _OPTION.fullmatch(word) or _FLAG.fullmatch(word)]
