@@ -44,12 +44,14 @@ def find_due(
         history: The calls of the session.
         root: The root of the workspace.
     """
+    parts = list(parts_of(rules))
+    required = [each.needed for _, _, each in parts if isinstance(each, CommandBefore)]
     return [
         (rule, constraint)
-        for rule, _, constraint in parts_of(rules)
+        for rule, _, constraint in parts
         if isinstance(constraint, CommandBefore | ChangedTogether)
         and constraint.before is None
-        and history.is_due(constraint, root)
+        and history.is_due(constraint, root, required)
     ]
 
 

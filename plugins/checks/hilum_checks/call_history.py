@@ -59,9 +59,10 @@ class CallHistory:
         # Where the writes are that a call does not name, and the calls that only check the project.
         self._begins: dict[str, int] = {}
         self._checking: set[str] = set()
-        # The calls that only format, and the writes that come from nothing else.
-        self._formatting: set[str] = set()
+        # The formatters of the calls that only format, and the writes that come from nothing else.
+        self._formatting: dict[str, tuple[CommandFacts, ...]] = {}
         self._formatted: dict[FileAccess, int] = {}
+        self._formatters: dict[int, tuple[CommandFacts, ...]] = {}
         self._last_edit = 0
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
@@ -77,7 +78,7 @@ class CallHistory:
             return
         facts = CallFacts.parse(tool, arguments, root)
         if not result.code and result.data.get("exit_code", 0) == 0:
-            self._add_reads(facts.accesses)
+            self._add_reads(_list_shown(facts))
         if tool.risk == "read":
             return
         self._calls += 1
@@ -95,14 +96,10 @@ class CallHistory:
 
     def _add_commands(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Add the writes of commands, and the commands that have succeeded."""
-        formatted = {
-            access
-            for command in facts.commands
-            if task_kinds.is_formatter(command)
-            for access in command.effects.files
-        }
+        formatters = list(filter(task_kinds.is_formatter, facts.commands))
         for place, access in call_steps.find_writes(facts):
-            self._add_writes([access], begin + place, formats=access in formatted)
+            found = tuple(each for each in formatters if access in each.effects.files)
+            self._add_writes([access], begin + place, formatters=found)
         self._note_unseen(facts, result, begin)
         if result.data.get("exit_code") == 0:
             proven = call_steps.find_proven(facts)
@@ -117,7 +114,7 @@ class CallHistory:
         if call_steps.only_checks(facts):
             self._checking.add(result.call_id)
         if call_steps.only_formats(facts):
-            self._formatting.add(result.call_id)
+            self._formatting[result.call_id] = call_steps.list_formatters(facts)
         is_done = "exit_code" in result.data
         if unseen and not is_done and not result.code:
             # A command in the background may write at any time.
@@ -140,17 +137,34 @@ class CallHistory:
         place = self._begins.get(call_id, self._calls * _STEPS + _STEPS - 1)
         cwds = (str(root),)
         accesses = [FileAccess("write", path, cwds=cwds) for path in paths]
-        self._add_writes(accesses, place, formats=call_id in self._formatting)
+        self._add_writes(accesses, place, formatters=self._formatting.get(call_id, ()))
 
     def _add_writes(
-        self, accesses: Iterable[FileAccess], place: int, *, formats: bool = False
+        self,
+        accesses: Iterable[FileAccess],
+        place: int,
+        *,
+        formatters: tuple[CommandFacts, ...] = (),
     ) -> None:
+        """Add writes.
+
+        Args:
+            accesses: The writes, perhaps with other accesses.
+            place: The place of the writes.
+            formatters: The formatters that write; empty if something else may write.
+        """
         self.last_write = max(self.last_write, place)
-        if not formats:
+        if formatters:
+            self._formatters[place] = (*self._formatters.get(place, ()), *formatters)
+            while len(self._formatters) > MAX_REMEMBERED:
+                oldest = min(self._formatters)
+                del self._formatters[oldest]
+                self._last_edit = max(self._last_edit, oldest)
+        else:
             self._last_edit = max(self._last_edit, place)
         for access in accesses:
             if access.kind not in ("read", "any"):
-                writes = self._formatted if formats else self._writes
+                writes = self._formatted if formatters else self._writes
                 writes[access] = max(writes.get(access, 0), place)
 
     def _list_newer(self, place: int, *, formats: bool) -> list[FileAccess]:
@@ -182,22 +196,35 @@ class CallHistory:
         matcher = PathMatcher(root)
         return any(matcher.match(needed, access) == "yes" for access in self._reads)
 
-    def has_succeeded(self, commands: Commands, root: Path) -> bool:
+    def has_succeeded(
+        self, commands: Commands, root: Path, required: Sequence[Commands] = ()
+    ) -> bool:
         """Return whether one of the commands has succeeded since the last write. Blocks.
 
         Args:
             commands: The commands.
             root: The root of the workspace.
+            required: The commands that any rule requires.
         """
         last, command = self._find_last(commands, root)
-        return command is not None and last >= self._find_last_write(command)
+        return command is not None and last >= self._find_last_write(command, root, required)
 
-    def _find_last_write(self, command: CommandFacts) -> int:
+    def _find_last_write(
+        self, command: CommandFacts, root: Path, required: Sequence[Commands]
+    ) -> int:
         """Return the place of the last write after which a command has to succeed again.
 
-        Two formatters would otherwise make each other necessary for ever.
+        Two formatters would otherwise make each other necessary for ever, and so would a check and
+        a formatter that the rules name in this order.
         """
-        return self._last_edit if task_kinds.is_formatter(command) else self.last_write
+        if task_kinds.is_formatter(command):
+            return self._last_edit
+        places = [
+            place
+            for place, formatters in self._formatters.items()
+            if place > self._last_edit and not call_steps.are_required(formatters, required, root)
+        ]
+        return max(places, default=self._last_edit)
 
     def is_met(
         self,
@@ -240,6 +267,7 @@ class CallHistory:
             (2 * index, command)
             for index, command in enumerate(facts.commands)
             if command_matcher.match_command(waiting, command)
+            and not call_steps.only_runs_text(command, facts)
         ]
         if found:
             found = [
@@ -271,19 +299,25 @@ class CallHistory:
             begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
+        formatters = list(filter(task_kinds.is_formatter, facts.commands))
         writes = [
-            step.place
+            (step.place, [each for each in formatters if step.access in each.effects.files])
             for step in steps
             if changed is None or _covers(matcher, changed, step.access)
         ]
         if changed is None:
-            unseen = call_steps.find_unseen(facts, required)
-            writes += [each for each in unseen if each < place]
-        formatting = {
-            2 * index for index, each in enumerate(facts.commands) if task_kinds.is_formatter(each)
-        }
-        last = max(writes, default=-1)
-        last_edit = max((each for each in writes if each not in formatting), default=-1)
+            writes += [
+                (each, [writer] if task_kinds.is_formatter(writer) else [])
+                for each, writer in call_steps.find_writers(facts, required)
+                if each < place
+            ]
+        last_edit = max((each for each, found in writes if not found), default=-1)
+        counting = [
+            each
+            for each, found in writes
+            if not found or not call_steps.are_required(found, required, root)
+        ]
+        last = max(counting, default=-1)
         done = [
             (each, last_edit if task_kinds.is_formatter(earlier) else last)
             for each, earlier in call_steps.find_proven(facts, command)
@@ -296,8 +330,8 @@ class CallHistory:
         if last >= 0:
             return True
         if changed is not None:
-            return self.is_due(constraint, root)
-        return not self.has_succeeded(constraint.needed, root)
+            return self.is_due(constraint, root, required)
+        return not self.has_succeeded(constraint.needed, root, required)
 
     def has_run(self, commands: Commands, root: Path) -> bool:
         """Return whether one of the commands has succeeded in this session. Blocks.
@@ -312,12 +346,18 @@ class CallHistory:
         """Note that an agent has given its final answer, with which a piece of work ends."""
         self._answered = self._calls * _STEPS + _STEPS - 1
 
-    def is_due(self, constraint: CommandBefore | ChangedTogether, root: Path) -> bool:
+    def is_due(
+        self,
+        constraint: CommandBefore | ChangedTogether,
+        root: Path,
+        required: Sequence[Commands] = (),
+    ) -> bool:
         """Return whether something must still be done, because files have changed. Blocks.
 
         Args:
             constraint: The command that must succeed, or the files that must change, too.
             root: The root of the workspace.
+            required: The commands that any rule requires.
         """
         matcher = PathMatcher(root)
         changed = constraint.changed
@@ -329,7 +369,9 @@ class CallHistory:
             return self._lacks_change(constraint.needed, changed, matcher, begin)
         last, command = self._find_last(constraint.needed, root)
         if changed is None:
-            return (self._find_last_write(command) if command else self.last_write) > last
+            if command is None:
+                return self.last_write > last
+            return self._find_last_write(command, root, required) > last
         formats = command is None or not task_kinds.is_formatter(command)
         newer = self._list_newer(last, formats=formats)
         return any(_covers(matcher, changed, access) for access in newer)
@@ -369,3 +411,30 @@ def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
     # The file exists now, so that a write of a new file would look like a change.
     actions: frozenset[Action] = WRITES
     return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
+
+
+# Programs that read files, but show only how large or equal they are, or nothing.
+_SHOWS_NOTHING = frozenset(
+    """
+    wc md5sum sha1sum sha256sum sha512sum cksum b2sum cp mv install rsync stat file touch test cmp
+    gzip tar zip base64
+    """.split()
+)
+_QUIET_SEARCH = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
+
+
+def _list_shown(facts: CallFacts) -> list[FileAccess]:
+    """Return the accesses of a call, without those of commands that show nothing of a file."""
+    silent = [command for command in facts.commands if _shows_nothing(command)]
+    others = [command for command in facts.commands if command not in silent]
+    hidden = {access for command in silent for access in command.effects.files}
+    hidden -= {access for command in others for access in command.effects.files}
+    return [access for access in facts.accesses if access not in hidden]
+
+
+def _shows_nothing(command: CommandFacts) -> bool:
+    """Return whether a command reads a file, and shows nothing of what is in it."""
+    if command.effects.program in _SHOWS_NOTHING:
+        return True
+    is_search = command.effects.program in ("grep", "egrep", "fgrep", "rg")
+    return is_search and not _QUIET_SEARCH.isdisjoint(command.words[1:])

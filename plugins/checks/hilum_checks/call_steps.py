@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
 from hilum_checks.goal_prerequisites import list_prerequisites
 from hilum_checks.model import Commands
+from hilum_checks.shell_texts import read_shell_text, runs_shell_text
 from hilum_checks.success_order import SuccessOrder, read_order
 from hilum_checks.task_kinds import checks_only, does_its_work, is_formatter
 
@@ -124,8 +125,30 @@ def only_formats(facts: CallFacts) -> bool:
     Args:
         facts: The call.
     """
-    writing = [facts.commands[place // 2] for place in find_unseen(facts)]
-    return bool(writing) and all(map(is_formatter, writing)) and not facts.unknown_command
+    formatters = list_formatters(facts)
+    return bool(formatters) and all(map(is_formatter, formatters)) and not facts.unknown_command
+
+
+def list_formatters(facts: CallFacts) -> tuple[CommandFacts, ...]:
+    """Return the commands of a call that only formats which may write files it does not name.
+
+    Args:
+        facts: The call.
+    """
+    return tuple(command for _, command in find_writers(facts))
+
+
+def are_required(
+    commands: Iterable[CommandFacts], required: Sequence[Commands], root: Path
+) -> bool:
+    """Return whether rules require each of some commands. Blocks.
+
+    Args:
+        commands: The commands.
+        required: The commands that any rule requires.
+        root: The root of the workspace.
+    """
+    return all(any(is_needed(each, command, root) for each in required) for command in commands)
 
 
 def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int]:
@@ -135,8 +158,20 @@ def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int
         facts: The call.
         required: Commands that check the project because rules require them first.
     """
+    return [place for place, _ in find_writers(facts, required)]
+
+
+def find_writers(
+    facts: CallFacts, required: Sequence[Commands] = ()
+) -> list[tuple[int, CommandFacts]]:
+    """Return the commands that may write files which their words do not name, with their places.
+
+    Args:
+        facts: The call.
+        required: Commands that check the project because rules require them first.
+    """
     return [
-        2 * _find_start(index, facts)
+        (2 * _find_start(index, facts), command)
         for index, command in enumerate(facts.commands)
         if _writes(command, facts)
         and command.source.strip() not in facts.activations
@@ -146,8 +181,14 @@ def find_unseen(facts: CallFacts, required: Sequence[Commands] = ()) -> list[int
 
 
 def _find_start(index: int, facts: CallFacts) -> int:
-    """Return the index of the command that runs a command: `pnpm nx lint` runs `nx lint`."""
-    runners = facts.commands[index].command.runners
+    """Return the index of the command that runs a command: `pnpm nx lint` runs `nx lint`.
+
+    The commands of a text that a call gives to a shell have places of their own.
+    """
+    runners = list(facts.commands[index].command.runners)
+    texts = _list_shell_texts(facts) if runners else ()
+    for text in texts:
+        runners = [each for each in runners if not runs_shell_text(each, text)]
     for earlier in reversed(range(index)) if runners else ():
         if facts.commands[earlier].words == runners[-1]:
             return earlier
@@ -190,12 +231,25 @@ def is_in_other_repository(command: CommandFacts, facts: CallFacts) -> bool:
 
 
 def _writes(command: CommandFacts, facts: CallFacts) -> bool:
-    """Return whether a command, or what it runs, may write files that its words do not name."""
-    if not _is_runner(command):
+    """Return whether a command itself may write files that its words do not name."""
+    if not _is_runner(command) and not only_runs_text(command, facts):
         return _may_write(command)
     # What it runs is a command of its own, which may come later in the list.
-    inner = [each for each in facts.commands if each.command.runners[:1] == (command.words,)]
-    return any(_writes(each, facts) for each in inner) if inner else _may_write(command)
+    runs = any(each.command.runners[:1] == (command.words,) for each in facts.commands)
+    return not runs and _may_write(command)
+
+
+def only_runs_text(command: CommandFacts, facts: CallFacts) -> bool:
+    """Return whether a command is a shell whose text was read, so that its commands are in the call.
+
+    Args:
+        command: The command.
+        facts: The call.
+    """
+    found = read_shell_text(command.source)
+    if found is None or facts.unknown_command:
+        return False
+    return any(_is_run_by(each, found[1]) for each in facts.commands)
 
 
 def _is_runner(command: CommandFacts) -> bool:
@@ -239,30 +293,83 @@ def find_proven(
             code 0.
     """
     for text in facts.command_texts:
-        order = read_order(text, facts.activations)
-        if before is None:
-            proven = set(order.list_after_success())
-        else:
-            waiting = _find_in(order, facts, before, is_waiting=True)
-            found = [set(order.list_before(at)) for at in waiting]
-            proven = set.intersection(*found) if found else set()
-        for index, command in enumerate(facts.commands):
-            places = _find_in(order, facts, command)
-            if places and proven.issuperset(places):
-                # What `npx` runs comes last in the list, but it runs at the place of `npx`.
-                yield 2 * _find_start(index, facts), command
+        is_reached = before is None
+        # The innermost text comes first: what precedes a shell has succeeded before its text runs.
+        for layer in reversed(_list_layers(text, facts)):
+            if before is None:
+                proven = set(layer.order.list_after_success())
+            elif any(each is before for each in layer.commands):
+                is_reached = True
+                waiting = _find_in(layer, before, is_waiting=True)
+                found = [set(layer.order.list_before(at)) for at in waiting]
+                proven = set.intersection(*found) if found else set()
+            elif is_reached:
+                proven = set(layer.order.list_before(len(layer.order.commands) - 1))
+            else:
+                continue
+            for command in layer.commands:
+                places = _find_in(layer, command)
+                if places and proven.issuperset(places):
+                    # What `npx` runs comes last in the list, but it runs at the place of `npx`.
+                    yield 2 * _find_start(_find_index(command, facts), facts), command
 
 
-def _find_in(
-    order: SuccessOrder, facts: CallFacts, command: CommandFacts, *, is_waiting: bool = False
-) -> list[int]:
+class _Layer(NamedTuple):
+    """The text of a call, or one that it gives to a shell.
+
+    Attributes:
+        text: The text.
+        order: The order in which its commands succeed.
+        commands: Its commands.
+    """
+
+    text: str
+    order: SuccessOrder
+    commands: list[CommandFacts]
+
+
+def _list_layers(text: str, facts: CallFacts) -> list[_Layer]:
+    """Return a text of a call, and the texts that it gives to shells and that have its exit code."""
+    layers = [_Layer(text, read_order(text, facts.activations), facts.commands)]
+    while True:
+        outer = layers[-1]
+        last = len(outer.order.commands) - 1
+        # Only what is the last command has an end that comes after all others.
+        found = read_shell_text(outer.order.commands[last]) if last >= 0 else None
+        if found is None or last not in outer.order.list_after_success():
+            return layers
+        settings, inner = found
+        commands = [each for each in outer.commands if _is_run_by(each, inner)]
+        rest = [each for each in outer.commands if not _is_run_by(each, inner)]
+        order = read_order(f"{settings}\n{inner}" if settings else inner, facts.activations)
+        layers[-1] = outer._replace(commands=rest)
+        layers.append(_Layer(inner, order, commands))
+
+
+def _is_run_by(command: CommandFacts, text: str) -> bool:
+    """Return whether a command is in a text that a shell runs."""
+    return any(runs_shell_text(runner, text) for runner in command.command.runners)
+
+
+def _list_shell_texts(facts: CallFacts) -> Iterator[str]:
+    """Yield the texts that a call gives to shells and that have its exit code."""
+    for text in facts.command_texts:
+        for layer in _list_layers(text, facts)[1:]:
+            yield layer.text
+
+
+def _find_index(command: CommandFacts, facts: CallFacts) -> int:
+    return next(at for at, each in enumerate(facts.commands) if each is command)
+
+
+def _find_in(layer: _Layer, command: CommandFacts, *, is_waiting: bool = False) -> list[int]:
     """Return which commands of a text may be a given one; several if the text repeats it."""
     found = [
         at
-        for at, part in enumerate(order.commands)
+        for at, part in enumerate(layer.order.commands)
         if _is_part(command, part, is_waiting=is_waiting)
     ]
-    same = [each for each in facts.commands if each.source == command.source]
+    same = [each for each in layer.commands if each.source == command.source]
     if len(found) == len(same):
         return [found[at] for at, each in enumerate(same) if each is command]
     return found

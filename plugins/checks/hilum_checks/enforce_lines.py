@@ -449,17 +449,25 @@ def _read_first(text: str, folder: PurePosixPath) -> Reading:
 # --- regular expressions --------------------------------------------------------------------------
 
 
-def _read_expression(text: str, *, alone: bool = True) -> tuple[str, str, str]:
+# `^` or `$` outside of a set of characters, as far as this can be told.
+_ANCHOR = re.compile(r"(?<![\\\[])\^|(?<!\\)\$")
+
+
+def _read_expression(text: str, *, alone: bool = True, lines: bool = False) -> tuple[str, str, str]:
     """Return the expression at the beginning of a text, the rest of the text, and the mistake.
 
     Args:
         text: The text.
         alone: Whether nothing may follow the expression.
+        lines: Whether `^` and `$` match at the beginning and end of each line.
     """
     found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+(?:in\s+|(?=except\s))(.*))?", text)
     if found is None:
         return "", "", "an expression must be between slashes; write /regex/"
-    expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
+    flags = found[2]
+    if lines and "m" not in flags and _ANCHOR.search(found[1]):
+        flags += "m"
+    expression = f"(?{flags}){found[1]}" if flags else found[1]
     rest = found[3] or ""
     mistake = ""
     if len(expression) > MAX_EXPRESSION:
@@ -540,7 +548,7 @@ def _scoped(
     kind: type[Content] | type[Names], wanted: bool, text: str, folder: PurePosixPath
 ) -> Reading:
     """Read an expression for the content, or for the names, of some files."""
-    expression, rest, mistake = _read_expression(text, alone=False)
+    expression, rest, mistake = _read_expression(text, alone=False, lines=kind is Content)
     everything = EVERYTHING if folder == WORKSPACE else (f"/{folder}/**",)
     if mistake:
         written, _, scope = text.rpartition(" in ") if " in " in text else (text, "", "")

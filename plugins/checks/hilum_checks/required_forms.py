@@ -94,6 +94,7 @@ def is_plain_front(text: str, *, any_variables: bool) -> bool:
         text: The variables and runners in front of the command.
         any_variables: Whether variables do not matter that may change what the command does.
     """
+    text = variables.spell_folders(text)
     if "$(" in text or "`" in text:
         return False
     text = _IN_SERVICE.sub("", text)

@@ -20,15 +20,20 @@ from hilum_checks import variables
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+# Exit codes other than 0; `exit 256` succeeds.
+_FAILURE = r"(?:[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])"
+_EXITS = re.compile(rf"exit\s+{_FAILURE}")
 # Commands that end the shell with success, or change what the name of a later command means.
 _CHANGES_SHELL = re.compile(
-    r"(?:exit(?!\s+[1-9]\d*\s*$)|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly"
-    r"|hash|enable|set|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
+    rf"(?:exit(?!\s+{_FAILURE}\s*$)|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly"
+    r"|hash|enable|set|setopt|unsetopt|emulate|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
 )
 _PIPEFAIL = re.compile(r"set(?:\s+-[eux]*o\s+pipefail)(?:\s+-[eux]+)*")
 _STRICT = re.compile(r"set(?:\s+-[eux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
 # Variables of the shell itself.
-_OF_SHELL = re.compile(r"BASH\w*|PATH|IFS|ENV|CDPATH|GLOBIGNORE|SHELLOPTS|POSIXLY_CORRECT")
+_OF_SHELL = re.compile(
+    r"BASH\w*|PATH|path|IFS|ENV|CDPATH|GLOBIGNORE|EXECIGNORE|SHELLOPTS|POSIXLY_CORRECT|HOME|PWD|OLDPWD"
+)
 _RUNS = frozenset(
     "command declaration_command unset_command test_command function_definition".split()
 )
@@ -109,27 +114,72 @@ class SuccessOrder:
             body = parent.parent.child_by_field_name("body") if parent.parent else None
             joins = any(each.type == "&&" for each in parent.children)
             return self._list_succeeded(body) if joins and body is not None else []
-        if parent.type == "program":
-            return self._list_strict(
-                [each for each in _statements(parent) if each.end_byte <= child.start_byte]
-            )
+        if parent.type in ("program", *_GROUPS):
+            earlier = [each for each in _statements(parent) if each.end_byte <= child.start_byte]
+            if parent.type == "program":
+                return self._list_strict(earlier)
+            return [found for each in earlier for found in self._list_unless_ended(each)]
         if parent.type == "if_statement":
             return self._list_of_condition(parent, child)
-        return [] if parent.type in _TRANSPARENT | _GROUPS else None
+        return [] if parent.type in _TRANSPARENT else None
 
     def _list_strict(self, statements: list[Node]) -> list[Node]:
-        """Return the commands that have succeeded because ``set -e`` would have ended the shell."""
+        """Return the commands without whose success the shell would have ended.
+
+        That is so after ``set -e``, and of ``A || exit 1``.
+        """
         proven: list[Node] = []
         is_strict = False
         for statement in statements:
+            proven += self._list_unless_ended(statement)
             if _STRICT.fullmatch(self._text_of(statement).strip()):
                 is_strict = True
             # `A && B` ends the shell only if `B` fails.
-            elif is_strict and statement.type in ("command", "redirected_statement", "subshell"):
+            elif is_strict and self._fails_at(statement):
                 body = statement.child_by_field_name("body")
                 if body is None or body.type != "list":
                     proven += self._list_succeeded(statement)
         return proven
+
+    def _list_unless_ended(self, statement: Node) -> list[Node]:
+        """Return the commands without whose success a statement ends the shell.
+
+        ``A || exit 1``, ``A || { echo; exit 1; }`` and ``if ! A; then exit 1; fi`` end it.
+        """
+        if statement.type == "list":
+            return self._list_succeeded(statement) if self._ends_on_failure(statement) else []
+        if statement.type != "if_statement":
+            return []
+        if any(each.type in ("elif_clause", "else_clause") for each in statement.children):
+            return []
+        then = next((each for each in statement.children if each.type == "then"), None)
+        parts = _statements(statement)
+        condition = [each for each in parts if then and each.end_byte <= then.start_byte]
+        is_negated = len(condition) == 1 and condition[0].type == "negated_command"
+        if not is_negated or not self._exits(parts[-1]):
+            return []
+        return self._list_succeeded(condition[0].named_children[0])
+
+    def _ends_on_failure(self, node: Node) -> bool:
+        """Return whether a list is ``A || exit 1``, after whose failure nothing follows."""
+        right = node.children[-1]
+        if not any(each.type == "||" for each in node.children):
+            return False
+        # A plain `exit` ends the shell with the exit code of the command that has failed.
+        return self._text_of(right).strip() == "exit" or self._exits(right)
+
+    def _exits(self, node: Node) -> bool:
+        """Return whether a node certainly ends the shell with a failure."""
+        if node.type == "compound_statement":
+            statements = _statements(node)
+            return bool(statements) and self._exits(statements[-1])
+        return node.type == "command" and bool(_EXITS.fullmatch(self._text_of(node).strip()))
+
+    def _fails_at(self, statement: Node) -> bool:
+        """Return whether a statement has the exit code of all that `_list_succeeded` finds in it."""
+        if statement.type == "pipeline":
+            return self._has_pipefail(statement)
+        return statement.type in ("command", "redirected_statement", "subshell")
 
     def _has_pipefail(self, pipeline: Node) -> bool:
         """Return whether a pipeline fails if any of its programs does: `set -o pipefail` precedes."""
@@ -154,28 +204,34 @@ class SuccessOrder:
                     continue
                 if _STRICT.fullmatch(text) or _PIPEFAIL.fullmatch(text):
                     continue
+                if text == "exit" and _follows_failure(node):
+                    continue
                 if _CHANGES_SHELL.match(text):
                     return True
         return False
 
     def _is_plain_variable(self, node: Node) -> bool:
-        """Return whether an assignment only keeps a value that the text uses itself."""
+        """Return whether an assignment changes nothing that programs see."""
         parent = node.parent
         # `NAME=value command` is judged with its command.
         if parent is not None and parent.type == "command":
             return True
         if parent is not None and _sets_harmless(self._text_of(parent)):
             return True
-        name = self._text_of(node).partition("=")[0]
-        if not name.isidentifier() or name in os.environ or _OF_SHELL.fullmatch(name):
-            return False
-        return re.search(rf"\$\{{?{name}\b", self._source.text) is not None
+        text = self._text_of(node)
+        name = text.partition("=")[0]
+        if name == "PATH":
+            return _sets_harmless(f"export {text}")
+        # No program sees a variable that nothing exports.
+        return name.isidentifier() and name not in os.environ and not _OF_SHELL.fullmatch(name)
 
     def _list_succeeded(self, node: Node) -> list[Node]:
         """Return the commands that have certainly succeeded if a node has."""
         if node.type == "command":
             return [node]
         if node.type == "list":
+            if self._ends_on_failure(node):
+                return self._list_succeeded(node.children[0])
             if not any(each.type == "&&" for each in node.children):
                 return []
             return [
@@ -229,7 +285,10 @@ def read_order(text: str, activations: frozenset[str] = frozenset()) -> SuccessO
 
 def _sets_harmless(text: str) -> bool:
     """Return whether a command only exports variables that change no work: `export CI=1`."""
-    if not text.startswith("export ") or "$(" in text or "`" in text:
+    if not text.startswith("export "):
+        return False
+    text = variables.spell_folders(text)
+    if "$(" in text or "`" in text:
         return False
     try:
         words = shlex.split(text)[1:]
@@ -238,6 +297,15 @@ def _sets_harmless(text: str) -> bool:
     return bool(words) and all(
         variables.is_assignment(word) and variables.is_harmless(word) for word in words
     )
+
+
+def _follows_failure(node: Node) -> bool:
+    """Return whether a command is the right side of ``A || B``."""
+    parent = node.parent
+    if parent is None or parent.type != "list":
+        return False
+    is_right = node.start_byte == parent.children[-1].start_byte
+    return is_right and any(each.type == "||" for each in parent.children)
 
 
 def _begins_statement(node: Node) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hilum_checks.checking_programs import checks_project
 from hilum_checks.information_commands import only_shows
 from hilum_checks.model import Commands
 
@@ -116,7 +117,7 @@ _ONE_TASK = frozenset(
     """
     npm pnpm yarn bun task hatch pdm poetry rye uv pixi cargo go dotnet deno ruff biome swift mix zig
     composer rails bundle lein sbt bazel terraform tofu helm flutter dart stack cabal dune gleam
-    rebar3 meson moon lerna pants coverage docker-compose
+    rebar3 meson moon lerna pants coverage docker-compose golangci-lint
     """.split()
 )
 _RUN = frozenset("run run-script exec x task test:run".split())
@@ -144,9 +145,14 @@ def checks_only(command: CommandFacts) -> bool:
         return False
     if any(map(_CHANGES.fullmatch, command.words[1:])):
         return False
+    program = command.effects.program
+    # Both update snapshots with `-u`.
+    if program in ("jest", "vitest") and "-u" in command.words:
+        return False
     if not _CHECKING_OPTIONS.isdisjoint(command.words[1:]) or only_shows(command.words):
         return True
-    program = command.effects.program
+    if checks_project(command.words):
+        return True
     targets = list(_list_targets(command))
     if targets:
         return all(map(_is_check, targets))
@@ -195,7 +201,7 @@ def _list_targets(command: CommandFacts) -> Iterator[str]:
         if is_value or word.startswith("-") or "=" in word:
             is_value = not is_value and word in _TARGET_VALUED
             continue
-        if word in _RUN and program not in _ALL_TARGETS:
+        if word in _RUN and program not in _ALL_TARGETS - {"turbo"}:
             continue
         yield word
         if program not in _ALL_TARGETS:

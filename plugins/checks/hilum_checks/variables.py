@@ -14,9 +14,19 @@ _HARMLESS_NAME = re.compile(
     r"|PYTHON(?:UTF8|IOENCODING|WARNINGS)|UV_(?:FROZEN|LOCKED|NO_SYNC|OFFLINE|CACHE_DIR)"
     r"|CGO_ENABLED|DOTNET_(?:CLI_TELEMETRY_OPTOUT|NOLOGO)|POETRY_VIRTUALENVS_IN_PROJECT|COMPOSER_ALLOW_SUPERUSER"
 )
+_OWN_FOLDER = r"(?:(?:\$PWD|\$\{PWD\}|\.)/)?(?:node_modules/\.bin|\.?venv/bin|vendor/bin)"
+_HOME_FOLDER = (
+    r"(?:\$HOME|\$\{HOME\}|~)/(?:go/bin|\.(?:cargo|local|bun|deno|volta|pyenv|rbenv|nodenv|asdf|krew|pulumi)/bin"
+    r"|\.(?:pyenv|rbenv|nodenv|asdf)/shims|\.local/share/pnpm|\.npm-global/bin|\.dotnet/tools"
+    r"|\.composer/vendor/bin|\.config/composer/vendor/bin)"
+)
+_SYSTEM_FOLDER = r"(?:/usr(?:/local)?(?:/go)?|/opt/homebrew|/snap)?/s?bin"
+# Where the programs are that a project, the user or the system has installed.
+_FOLDER = rf"(?:{_OWN_FOLDER}|{_HOME_FOLDER}|{_SYSTEM_FOLDER})/?"
 # Variables some of whose values are harmless.
 _HARMLESS_VALUES = {
     "PYTHONPATH": r"(?:(?:\$PWD/?|\$\{PWD\}/?)?(?!/)(?:(?!\.\.)[\w./-])*:?)*",
+    "PATH": rf"(?:{_FOLDER}:)*\$(?:PATH|\{{PATH\}})(?::{_FOLDER})*",
     "RUSTFLAGS": r"-D ?warnings",
     "GOFLAGS": r"-mod=\w+",
     "NODE_OPTIONS": r"(?:\s*--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules))+",
@@ -30,6 +40,11 @@ _SETS = re.compile(
     r"|(?:^|[;&|({\n])\s*(?:read|source|\.|set(?!\s+-)|eval)\s"
     r"|(?:^|[\s;&|({])([A-Za-z_]\w*=[^\s;&|]*)"
 )
+
+
+def spell_folders(text: str) -> str:
+    """Return a text with a variable in place of commands that only print a usual folder."""
+    return text.replace("$(pwd)", "$PWD").replace("$(go env GOPATH)", "$HOME/go")
 
 
 def is_assignment(word: str) -> bool:

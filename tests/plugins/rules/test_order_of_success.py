@@ -70,6 +70,20 @@ def is_refused(root: Path, sentence: str, *calls: str) -> bool:
         "set -o pipefail; make check 2>&1 | tail -5 && git commit -qam x",
         "set -o pipefail && make check | tee /tmp/log | tail -5 && git commit -qam x",
         "set -eo pipefail\nmake check | tail -5 && git commit -qam x",
+        "make check || exit 1; git commit -qam x",
+        "make check || exit; git commit -qam x",
+        "make check || { echo failed; exit 1; }; git commit -qam x",
+        "cd . && make check || exit 2\ngit add -A\ngit commit -qam x",
+        "if ! make check; then echo failed; exit 1; fi; git commit -qam x",
+        "(make check || exit 1; git commit -qam x)",
+        "x=1; make check && git commit -qam x",
+        "start=$(date +%s); make check && git commit -qam x; echo $(($(date +%s) - start))",
+        'export PATH="$PWD/node_modules/.bin:$PATH"; make check && git commit -qam x',
+        'export PATH="$(pwd)/node_modules/.bin:$PATH" && make check && git commit -qam x',
+        "export PATH=$HOME/.cargo/bin:~/go/bin:$PATH; make check && git commit -qam x",
+        'PATH="$PATH:$(go env GOPATH)/bin"; make check && git commit -qam x',
+        'PATH="${PWD}/vendor/bin:${PATH}" make check && git commit -qam x',
+        "make check && git cherry-pick -x main",
     ],
 )
 def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project: Path) -> None:
@@ -103,6 +117,32 @@ def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project:
         "if false; then set -o pipefail; fi; make check | tail -5 && git commit -qam x",
         "(sleep 1; echo x >> README.md) & make check && git commit -qam x",
         "if make check; then echo x >> README.md; git commit -qam x; fi",
+        "make check || exit 0; git commit -qam x",
+        "make check || exit 256; git commit -qam x",
+        "make check || (exit 1); git commit -qam x",
+        "make check || exit 1 | cat; git commit -qam x",
+        "make check || echo exit 1; git commit -qam x",
+        "make check || { exit; echo 1; }; git commit -qam x",
+        "make check || { echo failed && exit 1; }; git commit -qam x",
+        "(make check || exit 1); git commit -qam x",
+        "make check | tail || exit 1; git commit -qam x",
+        "make check || true || exit 1; git commit -qam x",
+        "make check && exit 1; git commit -qam x",
+        "if ! make check; then exit 1; else true; fi; git commit -qam x; git commit -qam x",
+        "if ! make check; then echo failed; fi; git commit -qam x",
+        "if make check; then exit 1; fi; git commit -qam x",
+        "make check || exit 1; echo x >> README.md; git commit -qam x",
+        "HOME=/tmp; make check && git commit -qam x",
+        "export x=1; make check && git commit -qam x",
+        "x=1; export x; make check && git commit -qam x",
+        "set -a; x=1; make check && git commit -qam x",
+        "EXECIGNORE=/usr/bin/make; make check && git commit -qam x",
+        "BASH_CMDS[make]=/bin/true; make check && git commit -qam x",
+        'export PATH="$PWD/tools:$PATH"; make check && git commit -qam x',
+        'export PATH="/tmp/node_modules/.bin:$PATH"; make check && git commit -qam x',
+        'export PATH="$PWD/../node_modules/.bin:$PATH"; make check && git commit -qam x',
+        'PATH="$(mktemp -d):$PATH"; make check && git commit -qam x',
+        "PATH=~/bin:$PATH make check && git commit -qam x",
     ],
 )
 def test_a_commit_that_also_runs_after_a_failure_is_refused(command: str, project: Path) -> None:
@@ -204,6 +244,27 @@ def test_a_commit_in_another_repository_need_not_wait(
         "lsof -i :80",
         "systemctl status nginx",
         "conda env list",
+        "buf lint",
+        "golangci-lint run ./...",
+        "sqlc vet",
+        "npx prisma validate",
+        "pnpm prisma validate",
+        "cargo deny check",
+        "cargo nextest run",
+        "actionlint",
+        "pnpm exec knip",
+        "terraform fmt -check -recursive",
+        "kubeconform -output json a.yaml",
+        "govulncheck ./...",
+        "gofmt -l .",
+        "bandit -r app -f json",
+        "npm audit",
+        "trivy fs .",
+        "npx commitlint --from main",
+        "npx changeset status",
+        "npx playwright test",
+        "cypress run",
+        "turbo run lint",
     ],
 )
 def test_commands_that_only_show_something_keep_the_success(between: str, project: Path) -> None:
@@ -229,9 +290,104 @@ def test_commands_that_only_show_something_keep_the_success(between: str, projec
         "cargo fix",
         "node -e 'x'",
         "kubectl get pods -o yaml > app/pods.yaml",
+        "buf generate",
+        "buf build -o app/a.bin",
+        "golangci-lint run --fix",
+        "golangci-lint fmt",
+        "npm audit fix",
+        "pnpm audit --fix",
+        "cargo audit fix",
+        "pnpm exec knip --fix",
+        "./buf lint",
+        "terraform fmt",
+        "gofmt -l -w .",
+        "npx playwright test --update-snapshots",
+        "npx playwright test -u",
+        "vitest run -u",
+        "markdownlint -f .",
+        "rubocop -a",
+        "npx changeset version",
+        "gosec -out=app/a.go ./...",
+        "actionlint -shellcheck=app/a",
+        "turbo run build",
+        "git cherry-pick -x main",
     ],
 )
 def test_commands_that_may_write_make_the_check_necessary_again(
     between: str, project: Path
 ) -> None:
     assert is_refused(project, ONE, "make check", f"{between} && git commit -qam x")
+
+
+FORMATTED = "Run `uv run ruff check .` and `uv run ruff format .` before committing."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "calls"),
+    [
+        (FORMATTED, ("uv run ruff check . && uv run ruff format . && git commit -qam x",)),
+        (FORMATTED, ("uv run ruff check . && uv run ruff format app && git commit -qam x",)),
+        (
+            FORMATTED,
+            (
+                "uv run ruff check . && uv run ruff format . && uv run pytest -q && git commit -qm x",
+            ),
+        ),
+        (FORMATTED, ("uv run ruff check .", "uv run ruff format app", "git commit -qam x")),
+        (FORMATTED, ("uvx ruff check . && uvx ruff format app", "git commit -qam x")),
+        (FORMATTED, ("bash -lc 'uv run ruff check . && uv run ruff format .'", "git commit -qm x")),
+        (
+            "Run `bin/spec` and `npx prettier --write .` before you commit.",
+            ("bin/spec && npx prettier --write . && git commit -qam x",),
+        ),
+    ],
+)
+def test_a_required_formatter_does_not_make_another_command_necessary_again(
+    sentence: str, calls: tuple[str, ...], project: Path
+) -> None:
+    assert not is_refused(project, sentence, *calls)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "calls"),
+    [
+        (FORMATTED, ("uv run ruff check . && git commit -qam x",)),
+        (FORMATTED, ("uv run ruff format . && git commit -qam x",)),
+        (
+            FORMATTED,
+            ("uv run ruff check . && uv run ruff format . && bin/other && git commit -qam x",),
+        ),
+        (
+            FORMATTED,
+            ("uv run ruff check . && uv run ruff format .", "bin/other && git commit -qm x"),
+        ),
+        (
+            FORMATTED,
+            ("uv run ruff check . && black . && uv run ruff format . && git commit -qm x",),
+        ),
+        (FORMATTED, ("bash -c 'ruff check . && bin/other; ruff format .' && git commit -qm x",)),
+        (ONE, ("make check && ruff format . && git commit -qam x",)),
+        (ONE, ("make check", "ruff format app", "git commit -qam x")),
+        (
+            "Run `make check` and `make gen` before you commit.",
+            ("make check && make gen && git commit -qam x",),
+        ),
+    ],
+)
+def test_other_writes_make_a_required_command_necessary_again(
+    sentence: str, calls: tuple[str, ...], project: Path
+) -> None:
+    assert is_refused(project, sentence, *calls)
+
+
+def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: Path) -> None:
+    rules = [Ruled(FORMATTED), Ruled("Run `bin/spec` before you commit.")]
+    history = CallHistory()
+    calls = ("bin/spec", "uv run ruff check .", "uv run ruff format .")
+    for number, command in enumerate(calls):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    history.add_changes("2", ["app/a.rb"], project)
+    commit = json.dumps({"command": "git commit -qam x"})
+    assert judge(rules, commit, SHELL, project, history) is None
+    assert judge([rules[1]], commit, SHELL, project, history) is not None

@@ -72,6 +72,24 @@ async def test_other_files_and_reads_that_fail_count_for_nothing() -> None:
         assert (await edit(kit)).code == "E_DENIED"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "wc -l docs/style.md",
+        "cp docs/style.md /tmp/copy.md",
+        "grep -q brief docs/style.md || true",
+        "grep -c . docs/style.md",
+        "md5sum docs/style.md && stat docs/style.md",
+    ],
+)
+async def test_a_command_that_shows_nothing_of_a_file_is_no_reading(command: str) -> None:
+    async with open_house() as kit:
+        assert not (await kit.call("run_terminal_cmd", command=command)).code
+        assert (await edit(kit)).code == "E_DENIED"
+        assert not (await kit.call("run_terminal_cmd", command=f"{command}; head docs/*.md")).code
+        assert not (await edit(kit)).code
+
+
 async def test_a_command_waits_and_commands_that_write_wait_too() -> None:
     async with open_house() as kit:
         for command in ("npm publish ./none", "sed -i s/1/2/ src/a.py", "echo x > src/c.py"):

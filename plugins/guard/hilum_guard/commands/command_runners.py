@@ -29,6 +29,7 @@ from hilum_guard.commands.shell_commands import FindAction, ShellState
 from hilum_guard.commands.shell_words import CHANGED, UNKNOWN, Word
 from hilum_guard.effects.file_access import FindQuery
 from hilum_guard.effects.file_search import search
+from hilum_guard.effects.git_effects import git_words
 from hilum_guard.programs.program_names import (
     find_first_operand,
     find_later_starts,
@@ -61,6 +62,8 @@ _SSH_COMMAND = re.compile(
     r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)", re.IGNORECASE
 )
 _GIT_TEXT_OPTION = re.compile(r"-x|--exec|--extcmd|--upload-pack|--receive-pack|--[a-z]+-filter")
+# Sub-commands whose `-x` is a switch, or names files that are left out.
+_WITHOUT_TEXT = frozenset(("cherry-pick", "clean", "ls-files"))
 # Sub-commands whose `-u` means `--upload-pack`; that of `git branch` and `git push` names no program.
 _UPLOADING = frozenset(("clone", "ls-remote"))
 _GIT_ATTACHED_TEXT = re.compile(
@@ -603,6 +606,8 @@ def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
         return get_setting_text(name, text)
     if value.startswith("alias.") or ("config" in values[1:at] and "." in value):
         return following.lstrip("!")
+    if value == "-x" and not _WITHOUT_TEXT.isdisjoint(git_words(tuple(values))[1:2]):
+        return ""
     if _GIT_TEXT_OPTION.fullmatch(value):
         return following
     if value == "-u" and not _UPLOADING.isdisjoint(values[1:at]):
