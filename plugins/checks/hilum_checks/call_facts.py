@@ -292,6 +292,15 @@ class CallFacts:
     def _written_paths(self) -> set[str]:
         return {access.path for access in self.accesses if access.kind == "write"}
 
+    def writes_file(self, path: str) -> bool:
+        """Return whether the call may write a file, whatever folder its path begins in."""
+        name = os.path.basename(path)
+        return any(
+            os.path.basename(access.path) in (name, "") or UNKNOWN in access.path
+            for access in self.accesses
+            if access.kind not in ("read", "any")
+        )
+
     def texts_of(self, command: CommandFacts) -> list[str]:
         """Return the texts that a command may run as code, also in a script that the call writes."""
         script = command.effects.script

@@ -64,6 +64,8 @@ class CallHistory:
         self._formatted: dict[FileAccess, int] = {}
         self._formatters: dict[int, tuple[CommandFacts, ...]] = {}
         self._last_edit = 0
+        # The commands of which something hid whether they succeeded.
+        self._covered: list[tuple[int, CommandFacts, str]] = []
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -105,6 +107,9 @@ class CallHistory:
             proven = call_steps.find_proven(facts)
             self._succeeded += [(begin + place, command) for place, command in proven]
             del self._succeeded[:-MAX_REMEMBERED]
+            covered = call_steps.find_covered(facts)
+            self._covered += [(begin, command, cover) for command, cover in covered]
+            del self._covered[:-MAX_REMEMBERED]
 
     def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Remember where the writes of commands are that their words do not name."""
@@ -195,6 +200,24 @@ class CallHistory:
             return True
         matcher = PathMatcher(root)
         return any(matcher.match(needed, access) == "yes" for access in self._reads)
+
+    def find_covered(self, commands: Commands, root: Path) -> tuple[CommandFacts, str] | None:
+        """Return a required command that ran, although something hid whether it succeeded. Blocks.
+
+        Args:
+            commands: The commands of which one must succeed.
+            root: The root of the workspace.
+
+        Returns:
+            The command with what hides its success: `|`, `||` or `;`.
+        """
+        for begin, command, cover in reversed(self._covered):
+            # A later write makes it necessary in any case.
+            if begin + _STEPS <= self._last_edit:
+                return None
+            if call_steps.is_needed(commands, command, root):
+                return command, cover
+        return None
 
     def has_succeeded(
         self, commands: Commands, root: Path, required: Sequence[Commands] = ()

@@ -314,6 +314,27 @@ def find_proven(
                     yield 2 * _find_start(_find_index(command, facts), facts), command
 
 
+def find_covered(facts: CallFacts) -> list[tuple[CommandFacts, str]]:
+    """Return the commands of a call of which something hides whether they succeed: `a | tail`.
+
+    Args:
+        facts: The call.
+
+    Returns:
+        Each command with what hides it: `|`, `||` or `;`.
+    """
+    found = []
+    for text in facts.command_texts:
+        for layer in _list_layers(text, facts):
+            proven = set(layer.order.list_after_success())
+            for command in layer.commands:
+                for at in _find_in(layer, command):
+                    cover = layer.order.find_cover(at)
+                    if cover and at not in proven:
+                        found.append((command, cover))
+    return found
+
+
 class _Layer(NamedTuple):
     """The text of a call, or one that it gives to a shell.
 

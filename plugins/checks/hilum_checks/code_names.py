@@ -40,6 +40,8 @@ SCRIPTS = (
 )
 # Texts about code may name what code must not contain.
 TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+# Data, which programs write by the thousand lines, and which contains no constructs of code.
+DATA = ("*.csv", "*.tsv", "*.log", "*.parquet", "*.arrow", "*.feather")
 DEFAULT_EXPORT = (
     r"^\s*export\s+default\b"
     # `export { a as default }`, and not `export { default as a } from "b"`.

@@ -395,6 +395,9 @@ class _Operations:
         # Other checks look at the files that such a pattern matches.
         if _lists_folder(node):
             return True
+        is_usual = self.bound.keys().isdisjoint(("next", "sorted", "list"))
+        if is_usual and _lists_folder(_find_chosen_from(node)):
+            return True
         if isinstance(node, ast.Call):
             is_path = dotted_name(node.func) in _PATHS and len(node.args) == 1
             return (
@@ -449,6 +452,18 @@ def list_formatted(text: str, program: str) -> tuple[str, ...]:
 
 
 _LISTS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp)
+
+
+def _find_chosen_from(node: ast.expr) -> ast.expr:
+    """Return the list from which an expression takes one element; otherwise, the expression."""
+    if _is_call_of(node, "next") and isinstance(node, ast.Call) and node.args:
+        return node.args[0]
+    if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice):
+        return node
+    listed = node.value
+    if not isinstance(listed, ast.Call) or not _is_call_of(listed, "sorted", "list"):
+        return node
+    return listed.args[0] if len(listed.args) == 1 else node
 
 
 def _lists_folder(node: ast.expr) -> bool:

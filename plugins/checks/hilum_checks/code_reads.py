@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+from hilum_checks.code_texts import REMOVED_PATH
+
 MAX_CODE = 50_000
 """Maximum number of characters of code to parse."""
-_READ = "\N{DOTTED CIRCLE}"  # takes the place of a path; no rule names it
 # Names whose meaning the code must not change.
 _ROOTS = frozenset(
     "open io codecs json tomllib yaml csv ast os shutil sys pathlib Path pd pandas list sorted len"
@@ -81,7 +82,7 @@ def remove_reads(text: str) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     for constant in constants:
-        constant.value = _READ
+        constant.value = REMOVED_PATH
     return ast.unparse(tree) if constants else text
 
 
@@ -178,7 +179,7 @@ def _imported_names(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Iter
 
 # With one of these, code may read or change a name without writing it.
 _REACHES_NAMES = re.compile(r"\bmodules\b|\bdir\b|\bf_\w+|\bimport\b[^\n]*__main__|\bglobal\b")
-_PATH_ROOTS = frozenset("os str pathlib Path".split())
+_PATH_ROOTS = frozenset("os str pathlib Path __file__".split())
 
 
 def _insert_named_paths(tree: ast.Module) -> None:
@@ -261,11 +262,21 @@ class _Reads:
                 folder = self._find_listed(node)
                 if folder is not None and _is_plain(folder):
                     yield folder
+                    # Without the folder, `rglob("*.csv")` would seem to search the whole disk.
+                    yield from self._find_pattern(folder)
 
     def _reads_path(self, node: ast.Attribute) -> bool:
         """Return whether a part of a program is a method of a new path, such as ``read_text``."""
-        is_read = node.attr in _PATH_READS and self._is_called(node)
-        return is_read and _makes_path(node.value) and _is_plain(node.value)
+        return self._is_reading_method(node) and _makes_path(node.value) and _is_plain(node.value)
+
+    def _is_reading_method(self, node: ast.Attribute) -> bool:
+        """Return whether a part of a program is a called method that only reads the file of a path."""
+        call = self.parents.get(node)
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return False
+        if node.attr == "open":
+            return _is_reading(call, mode_at=0) and self._is_consumed(call)
+        return node.attr in _PATH_READS
 
     def _find_path(self, call: ast.Call) -> ast.expr | None:
         """Return the argument that names a file which a call only reads."""
@@ -325,6 +336,13 @@ class _Reads:
             return listed.func.value
         return None
 
+    def _find_pattern(self, folder: ast.expr) -> list[ast.expr]:
+        """Return the pattern of the files that a method lists in a folder."""
+        method = self.parents.get(folder)
+        call = self.parents.get(method) if isinstance(method, ast.Attribute) else None
+        arguments = call.args if isinstance(call, ast.Call) else []
+        return [each for each in arguments if isinstance(each, ast.Constant)]
+
     def _reads_in_loop(self, loop: ast.For | ast.comprehension) -> bool:
         """Return whether the name that a loop binds is only used in it, to read files."""
         assert isinstance(loop.target, ast.Name)
@@ -336,9 +354,7 @@ class _Reads:
         """Return whether a use of a path only reads the file, or takes its last part."""
         parent = self.parents.get(path)
         if isinstance(parent, ast.Attribute):
-            return parent.attr in _NAME_PARTS or (
-                parent.attr in _PATH_READS and self._is_called(parent)
-            )
+            return parent.attr in _NAME_PARTS or self._is_reading_method(parent)
         if not isinstance(parent, ast.Call) or path not in parent.args:
             return False
         name = dotted_name(parent.func)
@@ -463,9 +479,17 @@ def _has_plain_options(call: ast.Call) -> bool:
     )
 
 
-def _is_reading(call: ast.Call) -> bool:
-    """Return whether a call of ``open`` opens a file for reading."""
-    modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
+def _is_reading(call: ast.Call, mode_at: int = 1) -> bool:
+    """Return whether a call of ``open`` opens a file for reading.
+
+    Args:
+        call: The call.
+        mode_at: The position of the mode; 0 for the method of a path.
+    """
+    modes = [
+        *call.args[mode_at : mode_at + 1],
+        *(each.value for each in call.keywords if each.arg == "mode"),
+    ]
     if any(each.arg in (None, "opener") for each in call.keywords) or len(modes) > 1:
         return False
     return all(
@@ -480,14 +504,24 @@ def _makes_path(node: ast.expr) -> bool:
     """Return whether an expression is a new ``Path``."""
     if isinstance(node, ast.BinOp):
         return _makes_path(node.left)
+    if isinstance(node, ast.Attribute):
+        return node.attr == "parent" and _makes_path(node.value)
+    if isinstance(node, ast.Call) and _is_resolving(node):
+        return isinstance(node.func, ast.Attribute) and _makes_path(node.func.value)
     return isinstance(node, ast.Call) and dotted_name(node.func) in _PATHS
+
+
+def _is_resolving(call: ast.Call) -> bool:
+    """Return whether a call makes a path absolute: `Path(__file__).resolve()`."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("resolve", "absolute")
+    return is_method and not call.args and not call.keywords
 
 
 def _is_plain(path: ast.expr) -> bool:
     """Return whether an expression only composes a path, and stores it nowhere."""
     for node in ast.walk(path):
         if isinstance(node, ast.Call):
-            if dotted_name(node.func) not in _PATH_PARTS:
+            if dotted_name(node.func) not in _PATH_PARTS and not _is_resolving(node):
                 return False
         elif not isinstance(node, _PLAIN):
             return False
@@ -537,4 +571,4 @@ def _remove_from_script(text: str) -> str:
 
 def _put_placeholder(found: re.Match[str]) -> str:
     # The name of a module stays: "fs" itself is no path.
-    return f"{found[1]}{found[2]}{_READ}{found[2]}"
+    return f"{found[1]}{found[2]}{REMOVED_PATH}{found[2]}"

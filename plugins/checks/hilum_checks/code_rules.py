@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hilum_checks import WORKSPACE, quoted_names
 from hilum_checks.clauses import Clause, read_clauses
 from hilum_checks.code_names import (
+    DATA,
     TEXTS,
     code_expression,
     ignored_parts,
@@ -54,10 +55,15 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
         is_sure = "source" not in nouns or clause.places == {"in"}
         if not is_sure:
             return None
-        return Content(expression, _code_files(clause, scope), (*TEXTS, *places), ignored=ignored)
+        return Content(
+            expression, _code_files(clause, scope), (*TEXTS, *DATA, *places), ignored=ignored
+        )
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
-    return Content(expression, places or _code_files(clause, scope), TEXTS, ignored=ignored)
+    # A rule may name such files itself.
+    data = tuple(each for each in DATA if not any(place.endswith(each[1:]) for place in places))
+    files = places or _code_files(clause, scope)
+    return Content(expression, files, (*TEXTS, *data), ignored=ignored)
 
 
 def read_absolute_paths(tokens: Sequence[Token], scope: Scope) -> Content | None:

@@ -179,6 +179,10 @@ _HAS_PARAMETERS = re.compile(r"\b(?:def|lambda)\b")
 _GLOB = re.compile(rf"(?:{_PATH_CALL}|\b(\w+))\.(r?)glob\(\s*(['\"])([^'\"\n]*)\5\s*\)")
 
 
+REMOVED_PATH = "\N{DOTTED CIRCLE}"
+"""Takes the place of a path that code only reads; no rule names it."""
+
+
 def _join_globs(text: str) -> str:
     """Return Python code with the patterns of `glob` below the folder in which it searches."""
     if "glob(" not in text or "chdir" in text:
@@ -192,7 +196,7 @@ def _join_globs(text: str) -> str:
 
     def join(found: re.Match[str]) -> str:
         folder = found[1] or found[2] or named.get(found[3] or "", "")
-        if not folder:
+        if folder in ("", REMOVED_PATH):
             return found[0]
         pattern = found[6].replace("**/", "")
         deeper = "**/" if found[4] or "**" in found[6] else ""

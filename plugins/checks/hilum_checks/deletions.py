@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hilum_guard import UNKNOWN, FileAccess
 
@@ -18,6 +19,9 @@ from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import EVERYTHING, Paths
 from hilum_checks.path_matcher import Fit
 from hilum_checks.renamed_imports import spell_imports
+
+if TYPE_CHECKING:
+    from hilum_guard import Findings
 
 # Functions of Python, JavaScript, Perl, Ruby and PHP, up to their arguments.
 _DELETING = re.compile(
@@ -39,6 +43,45 @@ _TEMPORARY = re.compile(
     r"tempfile|mkd?s?temp|tmpdir|TMPDIR|Tempfile|tmp_path|/tmp\b", re.IGNORECASE
 )
 _COMMENT = re.compile(r"^\s*(?:#|//).*$", re.MULTILINE)
+
+
+# What programs keep for later, and make again on their own. To install `node_modules` or `.venv` again
+# needs the network, and `dist` may contain a release.
+_CACHES = frozenset(
+    "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov .eslintcache"
+    " .parcel-cache .turbo .pytype .ipynb_checkpoints".split()
+)
+
+
+def deletes_caches(access: FileAccess, facts: CallFacts, findings: Findings | None = None) -> bool:
+    """Return whether an access deletes only caches of programs, which Git does not track. Blocks.
+
+    Args:
+        access: The access.
+        facts: The call.
+        findings: The files that a search finds, for which `{}` stands in the path.
+    """
+    if access.kind != "delete" or UNKNOWN in access.path:
+        return False
+    if findings is not None:
+        found = [each.printed for each, _ in findings.entries]
+        names = [access.path.replace("{}", each) for each in found]
+        paths = [os.path.join(findings.cwd, name) for name in names]
+    elif None in access.cwds and not access.path.startswith("/"):
+        return False
+    else:
+        paths = [path for cwd in access.cwds for path in facts.matcher.expand(access.path, cwd)]
+    return bool(paths) and all(_is_cache(path, facts) for path in paths)
+
+
+def _is_cache(path: str, facts: CallFacts) -> bool:
+    """Return whether a path is that of a cache, or in one, also after links were followed."""
+    root = facts.matcher.real_root
+    for each in (os.path.normpath(path), os.path.realpath(path)):
+        inner = each.removeprefix(f"{root}/")
+        if inner == each or _CACHES.isdisjoint(inner.split("/")):
+            return False
+    return not facts.matcher.may_track_below(os.path.realpath(path))
 
 
 def find_deletion(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:

@@ -59,6 +59,11 @@ class Paths:
     by_hand: bool = False
     outside: bool = False
 
+    @property
+    def only_existing(self) -> bool:
+        """Whether the constraint is about files that exist, so that new ones may be written."""
+        return "change" in self.actions and "create" not in self.actions
+
     def __str__(self) -> str:
         doing = self._describe_actions()
         exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""

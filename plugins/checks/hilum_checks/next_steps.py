@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from hilum_checks.command_facts import CommandFacts
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -41,14 +42,31 @@ _NAMES_ANOTHER = re.compile(
 )
 
 
-def find_next_step(constraint: Constraint, action: str, sentence: str) -> str:
+MAX_SHOWN = 80
+"""Maximum number of characters of a command to show."""
+
+
+def find_next_step(
+    constraint: Constraint,
+    action: str,
+    sentence: str,
+    covered: tuple[CommandFacts, str] | None = None,
+) -> str:
     """Return what the model should do after a denial.
 
     Args:
         constraint: What the rule forbids.
         action: What the call does, as the denial describes it.
         sentence: The text of the rule.
+        covered: A required command that ran, and what hid whether it succeeded.
     """
+    if covered is not None:
+        command, cover = covered
+        return (
+            f"`{command.shown[:MAX_SHOWN]}` ran, but `{cover}` hid whether it succeeded. Run it again until it"
+            " succeeds: as a call of its own, or with `&&` before this one, with nothing between them"
+            " that writes files."
+        )
     if isinstance(constraint, Messages) and constraint.kind == "commit message":
         return "Commit with another message."
     if isinstance(constraint, Content):

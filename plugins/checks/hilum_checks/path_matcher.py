@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import CHANGED, UNKNOWN, FileAccess, fit_path, is_tracked, resolve_links
+from hilum_guard import (
+    CHANGED,
+    UNKNOWN,
+    FileAccess,
+    fit_path,
+    is_own_file,
+    is_tracked,
+    resolve_links,
+)
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -65,6 +73,14 @@ class PathMatcher:
     def is_temporary(self, path: str) -> bool:
         """Return whether an absolute path is in a folder for temporary files, not beside the root."""
         return self._view.is_temporary(os.path.normpath(path))
+
+    def may_track_below(self, path: str) -> bool:
+        """Return whether Git tracks a file, or one below a folder, or may track it."""
+        tracked = self._view.list_tracked(path)
+        shown = fold(self._view.display(path))
+        forms = map(fold, tracked.forms)
+        is_known = any(form == shown or form.startswith(f"{shown}/") for form in forms)
+        return is_known or not tracked.is_complete
 
     def anchor(self, constraint: Paths) -> Paths:
         """Return a constraint whose patterns such as ``/../other/**`` are absolute."""
@@ -191,6 +207,8 @@ class _Match:
         if self.access.kind == "delete" or self.access.existing:
             # Of the files that a pattern stands for, only those that exist are deleted or changed.
             paths = [path for path in paths if path == paths[0] or os.path.lexists(path)]
+        if self.constraint.only_existing and len(paths) > 1:
+            paths = [path for path in paths if os.path.lexists(path)] or paths
         if self.access.left_out and self.access.generated:
             paths = self._without_left_out(paths)
         best: Fit = "" if is_complete else self._match_unseen()
@@ -229,7 +247,17 @@ class _Match:
         return ""
 
     def _means_any(self, forms: Iterable[str]) -> bool:
-        return any(self._has_action(form) and self._means(form) for form in forms)
+        return any(
+            self._has_action(form) and self._means(form) and not self._is_unfinished(form)
+            for form in forms
+        )
+
+    def _is_unfinished(self, form: str) -> bool:
+        """Return whether a rule about existing files leaves out a file that is not the project's yet."""
+        if not self.constraint.only_existing:
+            return False
+        path = os.path.join(self.view.real_root, form)
+        return not is_own_file(path, self.view.real_root)
 
     def _has_action(self, form: str) -> bool:
         actions = self.actions

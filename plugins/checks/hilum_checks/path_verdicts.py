@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 import attrs
-from hilum_guard import CHANGED, UNKNOWN, FileAccess
+from hilum_guard import CHANGED, UNKNOWN, FileAccess, git_words, note_tracked
 
-from hilum_checks import code_operations, code_reads, code_texts, deletions
+from hilum_checks import code_operations, code_reads, code_texts, deletions, generators
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_object_reads import find_object_reader
@@ -19,20 +19,29 @@ from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
 
 
-def match_paths(constraint: Paths, facts: CallFacts, *, is_denied: bool = False) -> tuple[Fit, str]:
+def match_paths(
+    constraint: Paths, facts: CallFacts, *, is_denied: bool = False, with_formats: bool = True
+) -> tuple[Fit, str]:
     """Return whether a call does a forbidden action on a file, and how.
 
     Args:
         constraint: The constraint.
         facts: The call.
         is_denied: Whether the action is denied, so that the sandbox prevents it, too.
+        with_formats: Whether it matters that a formatter rewrites a file.
     """
+    if constraint.only_existing:
+        note_tracked(facts.matcher.real_root)
     doubt = ""
     is_kept = is_denied and facts.matcher.is_kept_by_sandbox(constraint)
     for fit, access, path in find_accesses(constraint, facts):
         if _is_rebuilt(constraint, access, facts):
             continue
+        if constraint.by_hand and generators.is_generated(access, facts):
+            continue
         is_format = access.generated and access.existing
+        if is_format and not with_formats:
+            continue
         if fit == "yes" and not (is_format and _is_part(constraint, access, facts)):
             return "yes", f"{describe_access(access)} {path[:200]}"
         # A formatter that cannot write one of many files formats the others. Formatting a folder is
@@ -122,12 +131,17 @@ def _name_protected(constraint: Paths) -> str:
 
 def find_accesses(constraint: Paths, facts: CallFacts) -> Iterator[tuple[Fit, FileAccess, str]]:
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
+    is_about_deleting = deletions.forbids_deleting(constraint)
     for access in facts.accesses:
+        if is_about_deleting and deletions.deletes_caches(access, facts):
+            continue
         fit = facts.matcher.match(constraint, access)
         fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
             yield fit, access, access.path.replace(CHANGED, UNKNOWN)
     for access, findings in facts.found_files:
+        if is_about_deleting and deletions.deletes_caches(access, facts, findings):
+            continue
         fit, path = facts.matcher.match_found(constraint, access, findings)
         if fit:
             yield fit, access, path
@@ -311,6 +325,8 @@ _HAS_SUB_COMMANDS = frozenset(
 _CREATES_NO_FILES = frozenset("black gofmt goimports isort rustfmt".split())
 # Sub-commands whose further words name what they create.
 _CREATING = frozenset("clone create g gen generate init n new scaffold startapp worktree".split())
+# What `git worktree` does to working trees that exist, and their names are no new files.
+_KEEPS_TREES = frozenset("list lock prune remove repair unlock".split())
 _BARE = re.compile(r"[\w:@-]+")
 
 
@@ -325,6 +341,10 @@ def _is_sub_command(constraint: Paths, command: CommandFacts, access: FileAccess
         return True
     if command.effects.program not in _HAS_SUB_COMMANDS or (access.kind != "any"):
         return False
+    if command.effects.program == "git":
+        verb, action, *_ = (*git_words(command.words)[1:], "", "")
+        if verb == "worktree" and (action in _KEEPS_TREES or word in (verb, action)):
+            return True
     if not word.strip("./"):  # `./...`
         return True
     parts = {part for pattern in constraint.patterns for part in pattern.split("/")}

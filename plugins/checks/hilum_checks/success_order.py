@@ -99,6 +99,29 @@ class SuccessOrder:
         strict = self._list_strict(statements[:-1])
         return self._index([*strict, *self._list_succeeded(statements[-1])] if statements else [])
 
+    def find_cover(self, index: int) -> str:
+        """Return what hides whether a command has succeeded: `|`, `||` or `;`; empty if nothing does.
+
+        Args:
+            index: The index of the command.
+        """
+        node = self._nodes[index]
+        while node.parent is not None:
+            parent = node.parent
+            # `! A` succeeds only if `A` fails.
+            if parent.type == "negated_command":
+                return ""
+            statements = _statements(parent)
+            is_last = not statements or node.start_byte == statements[-1].start_byte
+            if parent.type == "pipeline" and not is_last and not self._has_pipefail(parent):
+                return "|"
+            if parent.type == "list" and any(each.type == "||" for each in parent.children):
+                return "||"
+            if parent.type in ("program", *_GROUPS) and not is_last:
+                return ";"
+            node = parent
+        return ""
+
     def _index(self, nodes: list[Node]) -> list[int]:
         starts = {node.start_byte for node in nodes}
         return [index for index, node in enumerate(self._nodes) if node.start_byte in starts]

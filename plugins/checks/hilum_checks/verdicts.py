@@ -100,7 +100,13 @@ def judge(
             if constraint.before is None or is_met:
                 continue
             forbidden = constraint.before
-        fit, action = _match(forbidden, facts, effect, rule.sentence)
+        if isinstance(constraint, ReadFirst) and isinstance(forbidden, Paths):
+            # What a formatter rewrites says the same as before, so that nothing need be read first.
+            fit, action = match_paths(
+                forbidden, facts, is_denied=effect == "deny", with_formats=False
+            )
+        else:
+            fit, action = _match(forbidden, facts, effect, rule.sentence)
         if fit != "yes" and isinstance(forbidden, Commands):
             fit, action = match_recipes(forbidden, facts, rule.sentence, (fit, action))
         # A command that only has to run once protects nothing, so that nobody is asked about a doubt.
@@ -108,7 +114,10 @@ def judge(
             continue
         # To read a file costs nothing, so that nobody needs to be asked about a doubt.
         if effect == "deny" and (fit == "yes" or isinstance(constraint, ReadFirst)):
-            next_step = find_next_step(constraint, action, rule.sentence)
+            covered = None
+            if isinstance(constraint, CommandBefore) and history is not None:
+                covered = history.find_covered(constraint.needed, root)
+            next_step = find_next_step(constraint, action, rule.sentence, covered)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly

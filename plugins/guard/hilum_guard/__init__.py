@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.file_names import resolve_links
     from hilum_guard.hosts.addresses import host_of
-    from hilum_guard.new_files import is_new_file, is_tracked
+    from hilum_guard.new_files import is_new_file, is_own_file, is_tracked, note_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
     from hilum_guard.programs.options import make_syntax as make_option_syntax
     from hilum_guard.programs.options import operands
@@ -92,6 +92,7 @@ __all__ = [
     "git_words",
     "host_of",
     "is_new_file",
+    "is_own_file",
     "is_tracked",
     "judge_command",
     "list_changed_files",
@@ -100,6 +101,7 @@ __all__ = [
     "locate",
     "looks_secret",
     "make_option_syntax",
+    "note_tracked",
     "open_session",
     "operands",
     "parse_options",
@@ -129,7 +131,9 @@ _MODULES = {
     "as_seen_by_commands": "command_paths",
     "locate": "command_paths",
     "resolve_links": "file_names",
+    "is_own_file": "new_files",
     "is_tracked": "new_files",
+    "note_tracked": "new_files",
     "CHANGED": "effects.file_access",
     "UNKNOWN": "effects.file_access",
     "CommandEffects": "effects.file_access",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
+import unicodedata
 from collections.abc import Iterator
 from enum import Enum
 from functools import lru_cache
@@ -13,6 +15,8 @@ from typing import NamedTuple
 from hilum.program_start import find_start
 
 from hilum_guard.command_paths import locate
+from hilum_guard.repositories.changed_files import list_changed_files
+from hilum_guard.repositories.git_metadata import common_folder
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
 
 MAX_FOLDERS = 4096
@@ -95,6 +99,82 @@ def is_tracked(path: str, root: str) -> bool:
         root: The root of the workspace, which may be a folder inside a repository.
     """
     return _find_tracking(path, root) is not Tracking.UNTRACKED
+
+
+class _FirstLook(NamedTuple):
+    """What was in a workspace before an agent could change it.
+
+    Attributes:
+        tracked: The files that Git tracked, with folded names.
+        time: When this was, in seconds since the epoch.
+    """
+
+    tracked: frozenset[str]
+    time: float
+
+
+_first_looks: dict[str, _FirstLook] = {}
+
+
+def note_tracked(root: str) -> None:
+    """Note which files are in a workspace, before its first call writes some or changes the index.
+
+    Args:
+        root: The resolved root of the workspace.
+    """
+    if root not in _first_looks:
+        top = _find_top(root)
+        index = _read_index(top) if top is not None else Tracking.UNKNOWN
+        tracked = index.tracked if isinstance(index, _Index) else frozenset()
+        folded = frozenset(_fold(f"{top}/{name}") for name in tracked)
+        _first_looks[root] = _FirstLook(folded, time.time())
+
+
+def is_own_file(path: str, root: str) -> bool:
+    """Return whether a file exists as a part of the project, and is not still being written.
+
+    A file that Git does not track is not a part of it yet: a migration that `alembic revision` has
+    just made. In a folder without a repository, or in which Git tracks no such file, because it
+    ignores them, all files are that are older than the first call. Blocks.
+
+    Args:
+        path: The absolute path of the file.
+        root: The resolved root of the workspace.
+    """
+    path = os.path.normpath(path)
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return True
+    note_tracked(root)
+    first = _first_looks[root]
+    if not stat.S_ISREG(status.st_mode) or _fold(path) in first.tracked:
+        return True
+    index = _find_index_of(os.path.dirname(path), _find_top(root))
+    if not isinstance(index, _Index):
+        return status.st_mtime < first.time
+    tracked = {_fold(f"{index.top}/{name}") for name in index.tracked}
+    if _fold(path) in tracked:
+        return path not in _list_staged(index.top)
+    if status.st_mtime >= first.time:
+        return False
+    folder, ending = os.path.dirname(_fold(path)), os.path.splitext(path)[1].casefold()
+    return not any(
+        os.path.dirname(each) == folder and each.endswith(ending or "/") for each in tracked
+    )
+
+
+def _fold(path: str) -> str:
+    # macOS may store names in decomposed form, and ignore the case.
+    return unicodedata.normalize("NFKC", path).casefold()
+
+
+def _list_staged(top: str) -> frozenset[str]:
+    """Return the files that differ between the last commit and the index."""
+    git_folder = os.path.dirname(find_index(top))
+    common = common_folder(git_folder) or git_folder
+    names = list_changed_files(git_folder, common, "HEAD", "") or ()
+    return frozenset(f"{top}/{name}" for name in names)
 
 
 def _find_tracking(path: str, root: str) -> Tracking:

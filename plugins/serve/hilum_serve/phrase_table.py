@@ -95,6 +95,11 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "Run the required command first until it succeeds: as a call of its own, or with `&&` before"
         " this one, with nothing between them that writes files.",
     ),
+    (
+        "ran_but_hid_whether_it_succeeded",
+        "`{command}` ran, but `{cover}` hid whether it succeeded. Run it again until it succeeds: as a call"
+        " of its own, or with `&&` before this one, with nothing between them that writes files.",
+    ),
     ("split_the_file_into_shorter_ones", "Split the file into shorter ones."),
     (
         "the_settings_of_another_agent",

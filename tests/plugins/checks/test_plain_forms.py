@@ -53,7 +53,7 @@ ENFORCED = {
     "Run `make cover` to validate coverage locally before pushing.": "denies the command `git push`",
     "Format with oxfmt - run `pnpm prettify` in the workspace root before committing": "denies the command `git commit`",
     "Conventional commits required": "denies a commit message that does not match",
-    "Use conventional commits: `feat:`, `fix:`, `refactor:`": r"denies a commit message that does not match /\A(?:feat|fix|refactor)(?:\(",
+    "Use conventional commits: `feat:`, `fix:`, `refactor:`": r"denies a commit message that does not match /\A(?:feat|fix|ref",
     "Use conventional commits (`feat:`, `fix:`, `docs:`, etc.)": r"denies a commit message that does not match /^\w+(?:\(",
     "Use conventional commits, such as `feat:`, `fix:`, `docs:`": r"denies a commit message that does not match /^\w+(?:\(",
     "Prefix commits with `feat:`, `fix:`, `docs:` or similar.": r"denies a commit message that does not match /^\w+(?:\(",

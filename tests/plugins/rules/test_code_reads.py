@@ -53,6 +53,15 @@ READS = [
     "name = 'config.json'\ndata = open(name).read()\nopen('out.txt', 'w').write(data)",
     "from pathlib import Path\nBASE = Path('vendor')\nFILE = BASE / 'x.py'\n"
     "def main():\n    Path('out').write_text(FILE.read_text())\nmain()",
+    "import csv, json\nfrom pathlib import Path\nout = {}\nfor p in sorted(Path('vendor').rglob('*.py')):\n"
+    "    with p.open() as f:\n        out[p.name] = sum(1 for _ in csv.reader(f))\n"
+    "Path('counts.json').write_text(json.dumps(out))",
+    "import csv\nfrom pathlib import Path\nRAW = Path('vendor') / 'x.py'\nrows = list(csv.reader(RAW.open()))\n"
+    "open('out', 'w').write(str(rows))",
+    "from pathlib import Path\nRAW = Path(__file__).resolve().parent / 'vendor' / 'x.py'\n"
+    "with RAW.open('rb') as f:\n    data = f.read()\nopen('out', 'wb').write(data)",
+    "import json\nfrom pathlib import Path\nd = json.load(Path('config.json').open(encoding='utf-8'))\n"
+    "Path('out').write_text(json.dumps(d))",
 ]
 WRITES = [
     "open('config.json', 'w').write('x')",
@@ -79,6 +88,12 @@ WRITES = [
     "print(open(p := 'config.json').read()); open(p, 'w')",
     "from pathlib import Path\np = Path('vendor/x.py')\np.read_text()\np.write_text('x')",
     "from pathlib import Path\nPath('vendor/x.py').write_text('x')",
+    "from pathlib import Path\nfor p in Path('vendor').rglob('*.py'):\n    with p.open('w') as f:\n        f.write('x')",
+    "from pathlib import Path\nfor p in Path('vendor').glob('*.py'):\n    p.open(mode='r+').write('x')",
+    "from pathlib import Path\nfor p in Path('vendor').glob('*.py'):\n    f = p.open()\n    open(f.name, 'w').write('x')",
+    "from pathlib import Path\nRAW = Path(__file__).parent / 'vendor' / 'x.py'\nRAW.open('a').write('x')",
+    "from pathlib import Path\nRAW = Path('vendor/x.py')\nm = 'w'\nRAW.open(m).write('x')",
+    "from pathlib import Path\nRAW = Path('vendor/x.py')\nRAW.open().read()\nRAW.unlink()",
     "import shutil, pathlib\ndst = pathlib.Path('vendor')\nshutil.copy('out', dst / 'y.py')",
     "import shutil, pathlib\nsrc = pathlib.Path('vendor')\nfor p in src.glob('*.py'):\n    shutil.move(p, 'out')",
     "from pathlib import Path\np = Path('vendor')\nfor f in p.iterdir():\n    f.write_text('x')",

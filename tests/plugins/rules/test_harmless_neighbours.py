@@ -22,6 +22,8 @@ SECRET = "Never read `config/prod.secret.exs`."
 VENDOR = "Do not modify `vendor/`."
 TARGET = "Pull requests must target `develop`."
 ROOT = "deny create /*"
+CORE = "deny create core/"
+TREE = "git worktree add ../wt -b x && cd ../wt && make test; cd - && git worktree"
 LIST = "rg -l a pkg | while read -r f; do"
 
 
@@ -63,6 +65,10 @@ def find_verdict(root: Path, sentence: str, call: str | tuple[str, str]) -> Any:
         (STASH, "git stash show -p stash@{0}"),
         (GIT_STASH, "git stash show -p"),
         (DELETE, "git worktree add ../x && ls ../x && git worktree remove ../x"),
+        (CORE, f"{TREE} remove ../wt"),
+        (CORE, f"{TREE} lock ../wt"),
+        (CORE, f"{TREE} list"),
+        (CORE, 'cd "$X" && git worktree unlock ../wt && git worktree repair'),
         (IMPORT, ("b.py", 'T = """\nimport requests\n"""\n')),
         (IMPORT, ("b.py", 'def f():\n    """Not:\n\n    from requests import get\n    """\n')),
         (IMPORT, ("b.py", "# import requests\nx = 'import requests'\n")),
@@ -91,6 +97,8 @@ def test_a_harmless_call_is_allowed(sentence: str, call: str | tuple[str, str], 
         (STASH, "git stash"),
         (STASH, "git stash -u"),
         (GIT_STASH, "git stash drop"),
+        (CORE, 'cd "$X" && git worktree add core'),
+        (CORE, "mkdir core && touch core/a.py"),
         (GIT_STASH, "git stash push -m list"),
         ("Never run `git stash list`.", "git stash list"),
         (DELETE, "rm a.py"),

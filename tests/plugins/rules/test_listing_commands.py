@@ -52,6 +52,16 @@ ELSEWHERE = [
     "sed -i s/a/b/ $(git ls-files 'tests/*.py')",
     "for f in $(find tests -name '*.py'); do sed -i s/a/b/ \"$f\"; done",
     "find tests -name '*.py' | while read -r f; do sed -i s/a/b/ \"$f\"; done",
+    "grep -rln 'zzz(' crates --include='*.py' | xargs sed -i 's/zzz(/yyy(/g'",
+    "grep -lrn zzz crates tests --exclude-dir=.git | xargs sed -i s/a/b/",
+    "grep -rl --include '*.py' --exclude-dir .git zzz crates | xargs sed -i s/a/b/",
+    'grep -rlH zzz tests | while IFS= read -r f; do sed -i s/a/b/ "$f"; done',
+    "git grep -lw zzz tests crates | xargs perl -pi -e s/a/b/",
+    "rg -l zzz -tpy tests | xargs sed -i s/a/b/",
+    "rg -g'*.py' -l zzz --sort=path crates | xargs sed -i s/a/b/",
+    "fd -e py zzz tests | xargs sed -i s/a/b/",
+    "fd --extension=py . crates tests | xargs sed -i s/a/b/",
+    "fdfind -t f . tests | xargs rm",
     "mapfile -t fs < <(git ls-files 'tests/*.py'); sed -i s/a/b/ \"${fs[@]}\"",
 ]
 REFUSED = [
@@ -66,6 +76,18 @@ REFUSED = [
     "cd vendor && grep -rl zzz . | xargs sed -i s/a/b/",
     "find crates | grep -rl zzz vendor | xargs sed -i s/a/b/",
     "rg -l zzz -g '*.py' | xargs rm",
+    "grep -rln zzz vendor --include='*.py' | xargs sed -i s/a/b/",
+    "grep -rln zzz . --exclude-dir=vendor2 | xargs sed -i s/a/b/",
+    "grep -rLn zzz crates | xargs sed -i s/a/b/",
+    "grep -rn zzz crates | xargs sed -i s/a/b/",
+    "rg -g'*.py' -l zzz | xargs sed -i s/a/b/",
+    "fd -e py | xargs sed -i s/a/b/",
+    "fd -e PY . vendor | xargs sed -i s/a/b/",
+    "fd zzz | xargs sed -i s/a/b/",
+    "fd -L . crates | xargs sed -i s/a/b/",
+    "fd -e py . $DIR | xargs sed -i s/a/b/",
+    "fd -e py . crates -x sed -i s/a/b/ vendor/a.py",
+    "fd -e py . vendor -x sed -i s/a/b/",
     'rg -l zzz | while read -r f; do sed -i s/a/b/ "$f"; done',
     "git ls-files | xargs sed -i s/a/b/",
     "git ls-files ':/vendor' | xargs sed -i s/a/b/",
@@ -112,3 +134,8 @@ def test_an_unknown_name_may_be_deeper(root: Path) -> None:
     for command in ("rm tests/$name", "sed -i s/a/b/ $(find tests -name '*.py')"):
         assert judged(command, root, "deny write tests/unit/golden/") == "ask", command
         assert judged(command, root, "deny write tests/unit/golden/*.txt") == "", command
+
+
+@pytest.mark.parametrize("operands", ["zzz vendor", ". vendor", "-t f -e py . vendor", "zzz"])
+def test_it_is_uncertain_what_fd_finds(operands: str, root: Path) -> None:
+    assert judged(f"fd {operands} | xargs rm", root, "deny write vendor/") == "ask"

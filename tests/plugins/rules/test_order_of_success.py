@@ -1,6 +1,7 @@
 """What must run before a commit, in one call: the commit runs only if the command has succeeded."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -391,3 +392,84 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
     commit = json.dumps({"command": "git commit -qam x"})
     assert judge(rules, commit, SHELL, project, history) is None
     assert judge([rules[1]], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    ("calls", "hidden"),
+    [
+        (("make check 2>&1 | tail -20",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check; echo done",), "`make check` ran, but `;` hid whether it succeeded."),
+        (("make check || true",), "`make check` ran, but `||` hid whether it succeeded."),
+        (("! make check",), ""),
+        (("bash -c 'make check | tail'",), "`make check` ran, but `|` hid whether it succeeded."),
+        (("make check | tail", "echo x >> README.md"), ""),
+        (("make check && git status",), None),
+        (("bin/other | tail",), ""),
+        ((), ""),
+    ],
+)
+def test_a_refusal_says_what_hid_the_success(
+    calls: tuple[str, ...], hidden: str | None, project: Path
+) -> None:
+    history = CallHistory()
+    for number, command in enumerate(calls):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qam x"})
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    if hidden is None:
+        assert found is None
+        return
+    assert found is not None
+    assert hidden in found.reason
+    assert ("hid whether" in found.reason) is bool(hidden)
+
+
+def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -> None:
+    call = json.dumps({"command": "make check | tail -3 && git commit -qam x"})
+    found = judge([Ruled(ONE)], call, SHELL, project, CallHistory())
+    assert found is not None
+    assert "`make check` ran" not in found.reason
+
+
+SCRIPTS = {
+    "check": "npm run lint && npm test",
+    "lint": "eslint .",
+    "test": "vitest run",
+    "half": "npm run lint; npm test",
+    "piped": "npm run lint && npm test | cat",
+    "all": "npm run check",
+    "loop": "npm run loop && npm run lint",
+    "named": "npm run $X && npm test",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("npm run check", False),
+        ("npm run -s all", False),
+        ("npm run lint && npm test", False),
+        ("npm run half", True),
+        ("npm run piped", True),
+        ("npm run loop", True),
+        ("npm run named", True),
+        ("npm run check --if-present", True),
+        ("npm run check -- --help", True),
+        ("npm run missing", True),
+        ("cd app && npm run check", True),
+    ],
+)
+def test_a_script_counts_as_what_it_certainly_runs(call: str, refused: bool, project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    os.utime(project / "package.json", (1_700_000_000, 1_700_000_000))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, call, "git commit -qam x") is refused
+
+
+def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None:
+    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    sentence = "Run `npm run lint` and `npm test` before committing."
+    assert is_refused(project, sentence, "npm run check", "git commit -qam x")

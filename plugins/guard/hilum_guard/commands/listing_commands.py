@@ -21,10 +21,21 @@ if TYPE_CHECKING:
 _MAGIC = re.compile(r"[*?\[\\]")
 # Options without a value that change neither the folders nor the form of the paths.
 _SEARCH_FLAGS = re.compile(
-    r"-[rliwFEPsIaZzxuU0]+|--(?:recursive|files-with-matches|ignore-case|word-regexp|fixed-strings"
+    r"-[rliwFEPsIaZzxuU0nHo]+|--(?:recursive|line-number|with-filename|line-regexp|files-with-matches|ignore-case|word-regexp|fixed-strings"
     r"|extended-regexp|perl-regexp|null|hidden|no-ignore|no-messages|smart-case|color=never)"
 )
+# Options with a value that only leave files out, or only print more.
+_LEAVES_OUT = re.compile(
+    r"--exclude(?:-dir)?=.*|--(?:max-depth|max-count|sort|sortr|max-filesize)=[\w.]+|-m\d+"
+)
+_FILE_TYPE = re.compile(r"-[tT][a-z]\w*|--type(?:-not)?=\w+")
+# Options of `fd` without a value that change neither the folders nor the form of the paths, and those with one.
+_FD_FLAGS = re.compile(
+    r"-[HIusig0F]+|--(?:hidden|no-ignore|no-ignore-vcs|unrestricted|case-sensitive|ignore-case|glob|regex|print0|fixed-strings|color=never)"
+)
+_FD_VALUED = frozenset("-E --exclude -d --max-depth --min-depth --exact-depth".split())
 _LISTS = re.compile(r"-\w*l\w*|--files-with-matches")
+_FD_NAMES = frozenset(("fd", "fdfind"))
 _SEARCHES = frozenset("grep egrep fgrep rg git".split())
 _LS_FLAGS = frozenset("-z -c --cached -m --modified -o --others --exclude-standard".split())
 # Options of `git diff` that change neither the form of the paths nor list other files.
@@ -68,6 +79,8 @@ def find_equivalent(command: ParsedCommand) -> tuple[Word, ...] | None:
         if verb in ("diff", "status"):
             return _read_changed(verb, rest)
         return _read_search("git", rest) if verb == "grep" else None
+    if name in _FD_NAMES:
+        return _read_fd(values)
     return _read_search(name, values) if name in _SEARCHES else None
 
 
@@ -146,9 +159,15 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
         if value == "--":
             operands += waiting
             break
-        included = re.fullmatch(r"(?:--include|--glob)=([^/!]+)", value)
+        included = re.fullmatch(r"(?:--include|--glob|-g)=?([^/!]+)", value)
         if included:
             names.append(included[1])
+        elif _LEAVES_OUT.fullmatch(value):
+            continue
+        elif value in ("--exclude", "--exclude-dir") and waiting:
+            waiting.pop(0)
+        elif value == "--include" and waiting:
+            names.append(waiting.pop(0))
         elif value == "-e" and waiting:
             has_text = True
             texts.append(waiting.pop(0))
@@ -156,7 +175,7 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
             names.append(waiting.pop(0))
         elif value in ("-t", "--type") and name == "rg" and waiting:
             waiting.pop(0)
-        elif value == "--files" and name == "rg":
+        elif name == "rg" and (value == "--files" or _FILE_TYPE.fullmatch(value)):
             continue
         elif _SEARCH_FLAGS.fullmatch(value):
             lists = lists or _LISTS.fullmatch(value) is not None
@@ -178,6 +197,45 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
     if len(texts) == 1 and _PLAIN_TEXT.fullmatch(texts[0]):
         finder = (*finder, Word(_CONTAINING_TEST), Word(texts[0]))
     return finder
+
+
+def _read_fd(values: list[str]) -> tuple[Word, ...] | None:
+    """Read the words after `fd`, whose first operand is a pattern for names."""
+    operands: list[str] = []
+    endings: list[str] = []
+    kinds: list[str] = []
+    waiting = list(values)
+    while waiting:
+        value, is_joined, joined = waiting.pop(0).partition("=")
+        if value == "--":
+            operands += waiting
+            break
+        if value in ("-e", "--extension", "-t", "--type", *_FD_VALUED):
+            if not is_joined and not waiting:
+                return None
+            argument = joined if is_joined else waiting.pop(0)
+            if value in ("-e", "--extension"):
+                endings.append(f".{argument.removeprefix('.')}")
+            elif value in ("-t", "--type"):
+                kinds.append(argument)
+        elif value.startswith("-"):
+            if is_joined or not _FD_FLAGS.fullmatch(value):
+                return None
+        else:
+            operands.append(f"{value}{is_joined}{joined}")
+    paths = operands[1:] or ["."]
+    is_plain = all(re.fullmatch(r"\.[A-Za-z0-9]+", each) for each in endings)
+    if not is_plain or any(map(_MAGIC.search, paths)):
+        return None
+    tests = ["-type", "f"] if kinds in (["f"], ["file"]) else []
+    if endings:
+        # `fd` ignores the case of an ending.
+        cases = [name for each in endings for name in (each.lower(), each.upper())]
+        tests += _make_name_tests(cases)
+    # A test that is not evaluated: it is uncertain which of the files the pattern finds.
+    if operands[:1] not in ([], [""], ["."], [".*"]):
+        tests += ["-regex", operands[0]]
+    return tuple(map(Word, ("find", *dict.fromkeys(paths), *tests)))
 
 
 def _make_find(paths: list[str], names: Sequence[str] = ()) -> tuple[Word, ...]:

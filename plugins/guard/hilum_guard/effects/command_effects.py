@@ -46,7 +46,7 @@ _TEXTUAL = frozenset(
 )
 # Programs that show the names, sizes and types of files, but not their contents.
 _LISTERS = frozenset(
-    "ls dir tree du df file stat readlink realpath find gfind lsattr getfacl".split()
+    "ls dir tree du df file stat readlink realpath find gfind fd fdfind lsattr getfacl".split()
 )
 # Programs that read the given files and, with these options (`*`: always), everything below them.
 _READERS: dict[str, str] = {
@@ -96,6 +96,14 @@ _EXCLUDING = {
     "pytest": frozenset(("--ignore", "--ignore-glob", "--deselect")),
     "zip": frozenset(("-x", "--exclude")),
 }
+# What Docker Compose does without showing its variables.
+_COMPOSE_QUIET = frozenset(
+    "up down start stop restart build pull push ps create rm kill pause unpause".split()
+)
+_COMPOSE_VALUED = frozenset(
+    "-f --file -p --project-name --profile --env-file --project-directory --ansi --progress".split()
+)
+_VARIABLES = frozenset(("--env-file",))
 _CHANGES = frozenset(("write", "delete", "link"))
 _PATCH_INPUT = options.valued_only(frozenset("-p -F -V -B -Y -z -g -d -D -i -o -r --input".split()))
 
@@ -183,9 +191,29 @@ def _read_by_table(call: Invocation) -> None:
         call.mention(_without_left_out(call))
 
 
+def _passes_variables(call: Invocation) -> bool:
+    """Return whether a command passes a file of variables to services, and shows nothing of it.
+
+    `docker compose up` would read `.env` without the option, too; `docker compose config` shows it.
+    """
+    words = list(call.words)
+    if call.name in ("docker", "podman"):
+        if words[:1] != ["compose"]:
+            return False
+        words = words[1:]
+    elif call.name not in ("docker-compose", "podman-compose"):
+        return False
+    while words and words[0].startswith("-"):
+        is_pair = words[0] in _COMPOSE_VALUED
+        words = words[2 if is_pair else 1 :]
+    return bool(words) and words[0] in _COMPOSE_QUIET
+
+
 def _without_left_out(call: Invocation) -> list[str]:
     """Return a program's words without those that only name files to leave out."""
     excluding = _EXCLUDING.get(call.name, frozenset())
+    if _passes_variables(call):
+        excluding |= _VARIABLES
     words: list[str] = []
     before = ""
     for word in call.words:

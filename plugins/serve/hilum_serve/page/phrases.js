@@ -49,6 +49,7 @@ export const PHRASES = [
   ['run_the_command_with', '请使用 `{option}` 运行此命令。'],
   ['run_the_command_without_the_option_that', '请去掉跳过钩子的选项再运行此命令。'],
   ['run_the_required_command_first_as_a', '请先单独运行所需的命令；之后即可执行此调用。'],
+  ['ran_but_hid_whether_it_succeeded', '`{command}` 已运行，但 `{cover}` 掩盖了它是否成功。请再次运行直到它成功：单独运行，或用 `&&` 放在本命令之前，两者之间不得有写文件的步骤。'],
   ['run_the_required_command_first_until', '请先运行所需的命令直到它成功：单独运行，或用 `&&` 放在本命令之前，两者之间不得有写文件的步骤。'],
   ['split_the_file_into_shorter_ones', '请将文件拆分为较短的文件。'],
   ['the_settings_of_another_agent', '{agent} 的设置可能禁止它，而 hilum 无法完全读取这些设置：{rule}（{source}）。'],
