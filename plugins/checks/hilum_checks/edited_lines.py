@@ -23,8 +23,7 @@ _COMMAND = re.compile(
     r"(?:\\.|(?!(?P=mark))[^\\])*(?P=mark)[gIip\d]*|(?P<deletes>d)|p|=|[ai][\\ ].*)"
     r"\s*(?:;|\n|$)"
 )
-EXTENDED = re.compile(r"-\w*[Er]\w*|--regexp-extended")
-"""The options with which `sed` reads extended regular expressions."""
+_EXTENDED = re.compile(r"-\w*[Er]\w*|--regexp-extended")
 # Neither `-n`, with which only printed lines remain, nor `-z`, with which lines have other ends.
 _OPTION = re.compile(r"-[Eirple]*e|--expression")
 _FLAG = re.compile(r"-[Erpl]*i.*|-[Ersupl]+|--in-place.*|--regexp-extended")
@@ -77,7 +76,7 @@ class _Step(NamedTuple):
 def _find_steps(command: CommandFacts) -> list[_Step]:
     """Return the commands that change lines; none if one of them is not understood."""
     is_perl = command.effects.program == "perl"
-    is_extended = is_perl or any(map(EXTENDED.fullmatch, command.words[1:]))
+    is_extended = is_perl or any(map(_EXTENDED.fullmatch, command.words[1:]))
     steps: list[_Step] = []
     for script in find_scripts(command.words[1:], is_perl=is_perl):
         at = 0

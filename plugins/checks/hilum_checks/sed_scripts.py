@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hilum_guard import UNKNOWN
 
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.edited_lines import EXTENDED, find_scripts
+from hilum_checks.edited_lines import find_scripts
 
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)"
 # A command that deletes or prints lines, or that replaces text. All others, such as `a`, `r` and
@@ -18,6 +18,8 @@ _COMMAND = re.compile(
     r"(?:s(?P<mark>[^\w\s\\])(?P<pattern>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)"
     r"(?P<added>(?:\\[\s\S]|(?!(?P=mark))[^\\\n])*)(?P=mark)[gIip\d]*|[dpq=])\s*(?=[;\n]|\Z)"
 )
+# `-Ei.bak`, but not `-i.Er`, which names copies of the files.
+_EXTENDED = re.compile(r"-[nsuz]*[Er].*|--regexp-extended")
 _IN_PLACE = re.compile(r"-[Ers]*i.*|--in-place.*")
 _ESCAPE = re.compile(r"\\([\s\S])|&")
 
@@ -36,7 +38,7 @@ def find_added_texts(commands: Iterable[CommandFacts]) -> dict[str, str]:
         if command.effects.program not in ("sed", "gsed"):
             continue
         if any(map(_IN_PLACE.fullmatch, command.words[1:])):
-            is_extended = any(map(EXTENDED.fullmatch, command.words[1:]))
+            is_extended = any(map(_EXTENDED.fullmatch, command.words[1:]))
             for script in find_scripts(command.words[1:], is_perl=False):
                 added = _read_script(script, is_extended=is_extended)
                 # A launcher such as `xargs` ends with the words of the `sed` that it runs.
@@ -103,7 +105,8 @@ def _find_groups(pattern: str, *, is_extended: bool) -> list[str]:
     opening, closing = ("(", ")") if is_extended else (r"\(", r"\)")
     groups: list[str] = []
     waiting: list[tuple[int, int]] = []
-    for found in re.finditer(r"\\.|[\s\S]", pattern):
+    # A bracket in `[(]` begins no group.
+    for found in re.finditer(r"\\.|\[\^?\]?[^\]]*\]|[\s\S]", pattern):
         if found[0] == opening:
             waiting.append((len(groups), found.end()))
             groups.append("")
