@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from hilum_guard import FileAccess, is_tracked
 from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.ignored_files import is_ignored
 from hilum_checks.model import (
     WRITES,
     Action,
@@ -64,6 +66,8 @@ class CallHistory:
         self._formatted: dict[FileAccess, int] = {}
         self._formatters: dict[int, tuple[CommandFacts, ...]] = {}
         self._last_edit = 0
+        # The files that Git ignored when they were written, with the places of the writes.
+        self._ignored: dict[str, int] = {}
         # The commands of which something hid whether they succeeded.
         self._covered: list[tuple[int, CommandFacts, str]] = []
 
@@ -93,13 +97,16 @@ class CallHistory:
             self._add_commands(facts, result, begin)
         elif result.changed:
             inside = [each for each in facts.accesses if call_steps.is_inside(each, str(root))]
-            if inside:
-                self._add_writes(inside, begin)
+            counting = [each for each in inside if not self._note_ignored(each, root, begin)]
+            if counting:
+                self._add_writes(counting, begin)
 
     def _add_commands(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Add the writes of commands, and the commands that have succeeded."""
         formatters = list(filter(task_kinds.is_formatter, facts.commands))
-        for place, access in call_steps.find_writes(facts):
+        for place, access, ignored in call_steps.find_writes(facts):
+            if ignored and self._note_ignored(access, facts.matcher.root, begin + place):
+                continue
             found = tuple(each for each in formatters if access in each.effects.files)
             self._add_writes([access], begin + place, formatters=found)
         self._note_unseen(facts, result, begin)
@@ -110,6 +117,29 @@ class CallHistory:
             covered = call_steps.find_covered(facts)
             self._covered += [(begin, command, cover) for command, cover in covered]
             del self._covered[:-MAX_REMEMBERED]
+
+    def _note_ignored(self, access: FileAccess, root: Path, place: int) -> bool:
+        """Remember a write of a file that Git ignores; return whether it does."""
+        if access.kind in ("read", "any") or not is_ignored(access, root):
+            return False
+        self._writes[access] = max(self._writes.get(access, 0), place)
+        for cwd in access.cwds or (None,):
+            path = os.path.normpath(os.path.join(cwd or root, access.path))
+            self._ignored[path] = place
+        while len(self._ignored) > MAX_READS:
+            del self._ignored[next(iter(self._ignored))]
+        return True
+
+    def _find_revealed(self, root: Path, *, every: bool = False) -> int:
+        """Return the place of the last write of a file that Git ignored and now tracks.
+
+        Args:
+            root: The root of the workspace.
+            every: Whether Git may be about to track each of them.
+        """
+        top = str(root)
+        places = [at for path, at in self._ignored.items() if every or is_tracked(path, top)]
+        return max(places, default=0)
 
     def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Remember where the writes of commands are that their words do not name."""
@@ -230,7 +260,9 @@ class CallHistory:
             required: The commands that any rule requires.
         """
         last, command = self._find_last(commands, root)
-        return command is not None and last >= self._find_last_write(command, root, required)
+        if command is None or last < self._find_revealed(root):
+            return False
+        return last >= self._find_last_write(command, root, required)
 
     def _find_last_write(
         self, command: CommandFacts, root: Path, required: Sequence[Commands]
@@ -326,7 +358,7 @@ class CallHistory:
         writes = [
             (step.place, [each for each in formatters if step.access in each.effects.files])
             for step in steps
-            if changed is None or _covers(matcher, changed, step.access)
+            if (not step.ignored if changed is None else _covers(matcher, changed, step.access))
         ]
         if changed is None:
             writes += [
@@ -354,6 +386,10 @@ class CallHistory:
             return True
         if changed is not None:
             return self.is_due(constraint, root, required)
+        if call_steps.reveals_ignored(facts):
+            last_ignored = self._find_revealed(root, every=True)
+            if self._find_last(constraint.needed, root)[0] < last_ignored:
+                return True
         return not self.has_succeeded(constraint.needed, root, required)
 
     def has_run(self, commands: Commands, root: Path) -> bool:

@@ -20,6 +20,7 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
 from hilum_checks.goal_prerequisites import list_prerequisites
+from hilum_checks.ignored_files import is_ignored
 from hilum_checks.model import Commands
 from hilum_checks.shell_texts import read_shell_text, runs_shell_text
 from hilum_checks.success_order import SuccessOrder, read_order
@@ -46,6 +47,9 @@ _CHANGES_TREE = frozenset(
     "am apply checkout cherry-pick merge pull rebase restore revert stash switch".split()
 )
 _CREATES_BRANCH = frozenset("-b -B -c -C --create --force-create --orphan".split())
+# Options of `git add` and `cp`.
+_FORCES = re.compile(r"-[A-Za-z]*f|--f")
+_LINKS = re.compile(r"-[A-Za-z]*l|--l")
 _HARD_RESETS = frozenset(("--hard", "--merge", "--keep"))
 # Programs that talk to a service, and write files only if their words name them.
 _CLIENTS = frozenset("curl gh glab hub".split())
@@ -70,10 +74,12 @@ class Step(NamedTuple):
         place: The place in the order of the call; that of the command with the index ``n`` is
             ``2 * n``, and that of the files that its words name is ``2 * n + 1``.
         access: The write.
+        ignored: Whether Git certainly ignores the file, and the call does not make Git track it.
     """
 
     place: int
     access: FileAccess
+    ignored: bool = False
 
 
 def find_writes(facts: CallFacts) -> list[Step]:
@@ -95,12 +101,33 @@ def find_writes(facts: CallFacts) -> list[Step]:
         if command.effects.program in _MAKES_FOLDERS:
             without_text.update(command.effects.files)
     steps = []
+    reveals = reveals_ignored(facts)
     for access in facts.accesses:
         if access.kind in ("read", "any") or access in without_text or _is_cache(access):
             continue
         if is_inside(access, root):
-            steps.append(Step(places.get(access, 2 * len(facts.commands)), access))
+            ignored = not reveals and is_ignored(access, facts.matcher.root)
+            steps.append(Step(places.get(access, 2 * len(facts.commands)), access, ignored))
     return sorted(steps, key=lambda step: step.place)
+
+
+def reveals_ignored(facts: CallFacts) -> bool:
+    """Return whether a call may make Git track a file that it ignores, or give it another name.
+
+    Args:
+        facts: The call.
+    """
+    return any(map(_reveals_ignored, facts.commands))
+
+
+def _reveals_ignored(command: CommandFacts) -> bool:
+    if command.effects.program in ("ln", "link", "cp"):
+        return command.effects.program != "cp" or any(map(_LINKS.match, command.words))
+    if command.effects.program != "git":
+        return False
+    verb, *rest = git_words(command.words)[1:] or ("",)
+    is_forced = verb in ("add", "stage") and any(map(_FORCES.match, rest))
+    return is_forced or verb == "update-index"
 
 
 def is_inside(access: FileAccess, root: str) -> bool:

@@ -207,7 +207,7 @@ class SuccessOrder:
     def _has_pipefail(self, pipeline: Node) -> bool:
         """Return whether a pipeline fails if any of its programs does: `set -o pipefail` precedes."""
         for node in self._nodes:
-            if node.end_byte > pipeline.start_byte:
+            if node.end_byte > pipeline.named_children[-1].start_byte:
                 return False
             if _PIPEFAIL.fullmatch(self._text_of(node).strip()) and _begins_statement(node):
                 return True
@@ -333,11 +333,25 @@ def _follows_failure(node: Node) -> bool:
 
 def _begins_statement(node: Node) -> bool:
     """Return whether a command certainly runs, in the shell of the text itself."""
-    while node.parent is not None and node.parent.type == "list":
-        if node.parent.children[0].start_byte != node.start_byte:
+    while node.parent is not None and node.parent.type in (
+        "list",
+        "redirected_statement",
+        "pipeline",
+    ):
+        parent = node.parent
+        if parent.children[0].start_byte != node.start_byte:
             return False
-        node = node.parent
+        # The grammar takes `A && B 2>&1 | C` for `{ A && B; } 2>&1 | C`, but A runs before the pipe.
+        if parent.type == "pipeline" and not _is_list(node):
+            return False
+        node = parent
     return node.parent is not None and node.parent.type == "program"
+
+
+def _is_list(node: Node) -> bool:
+    """Return whether a node is a list of commands, perhaps with a redirection."""
+    body = node.child_by_field_name("body") if node.type == "redirected_statement" else node
+    return body is not None and body.type == "list"
 
 
 def _walk(node: Node) -> Iterator[Node]:

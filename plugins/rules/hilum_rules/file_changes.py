@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hilum.config_files import read_regular_file
 from hilum.events import AnyEvent, PluginEvent
 
 CHANGED = "files.changed"
 """The event with the files that a call has changed."""
-MAX_IGNORE_BYTES = 100_000
 # Folders whose contents are no part of a project.
 _CACHES = (
     ".git/ .hilum/ __pycache__/ .pytest_cache/ .mypy_cache/ .ruff_cache/ .hypothesis/ .tox/ .nox/"
@@ -45,10 +43,11 @@ def read_changed_files(events: Iterable[AnyEvent], root: Path) -> Iterator[Chang
     found = [event for event in events if isinstance(event, PluginEvent) and event.name == CHANGED]
     if not found:
         return
+    from hilum_checks.ignored_files import read_patterns
     from hilum_guard import is_tracked
     from pathspec import GitIgnoreSpec
 
-    ignored = GitIgnoreSpec.from_lines([*_read_patterns(root), *_CACHES])
+    ignored = GitIgnoreSpec.from_lines([*read_patterns(root), *_CACHES])
     has_index = os.path.isfile(root / ".git" / "index")
     for event in found:
         paths = []
@@ -71,11 +70,3 @@ def _list_paths(event: PluginEvent) -> Iterator[str]:
         # A path that is not valid Unicode is in another form, which begins with a null character.
         if isinstance(path, str) and path and not path.startswith(".git/"):
             yield path.replace("\0", "?")
-
-
-def _read_patterns(root: Path) -> list[str]:
-    try:
-        data = read_regular_file(root / ".gitignore", MAX_IGNORE_BYTES)
-    except (OSError, ValueError):
-        return []
-    return data.decode(errors="replace").splitlines()

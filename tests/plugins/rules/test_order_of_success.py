@@ -71,6 +71,8 @@ def is_refused(root: Path, sentence: str, *calls: str) -> bool:
         "set -o pipefail; make check 2>&1 | tail -5 && git commit -qam x",
         "set -o pipefail && make check | tee /tmp/log | tail -5 && git commit -qam x",
         "set -eo pipefail\nmake check | tail -5 && git commit -qam x",
+        "set -o pipefail && make check 2>&1 | tail -5 && git commit -qam x",
+        "set -o pipefail && cd . && make check 2>&1 | tail -5 && git commit -qam x",
         "make check || exit 1; git commit -qam x",
         "make check || exit; git commit -qam x",
         "make check || { echo failed; exit 1; }; git commit -qam x",
@@ -112,6 +114,10 @@ def test_a_commit_that_runs_only_after_success_is_allowed(command: str, project:
         "make check && echo; git commit -qm x",
         "make check 2>&1 | tail -5 && git commit -qam x",
         "(set -o pipefail); make check | tail -5 && git commit -qam x",
+        "set -o pipefail | make check 2>&1 | tail -5 && git commit -qam x",
+        "set -o pipefail 2>&1 | make check | tail -5 && git commit -qam x",
+        "{ set -o pipefail && true; } 2>&1 | make check | tail -5 && git commit -qam x",
+        "true || set -o pipefail && make check 2>&1 | tail -5 && git commit -qam x",
         "true || set -o pipefail; make check | tail -5 && git commit -qam x",
         "set -o pipefail; set +o pipefail; make check | tail -5 && git commit -qam x",
         "make check | tail -5 && git commit -qam x; set -o pipefail",
@@ -392,6 +398,61 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
     commit = json.dumps({"command": "git commit -qam x"})
     assert judge(rules, commit, SHELL, project, history) is None
     assert judge([rules[1]], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("make check > test.log 2>&1", "git commit -qam x"),
+        ("make check", "echo x > run.log", "git commit -qam x"),
+        ("make check && echo x > build/out.txt && git add -A && git commit -qam x",),
+        ("echo x > run.log", "make check && git add -f run.log && git commit -qm x"),
+    ],
+)
+def test_files_that_git_ignores_do_not_make_the_check_necessary(
+    calls: tuple[str, ...], project: Path
+) -> None:
+    (project / ".gitignore").write_text("*.log\nbuild/\n")
+    assert not is_refused(project, ONE, *calls)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("make check > test.txt 2>&1", "git commit -qam x"),
+        ("make check", "echo x > tracked.log", "git commit -qam x"),
+        ("make check", "echo x > link.log", "git commit -qam x"),
+        ("make check", "echo x > same.log", "git commit -qam x"),
+        ("make check && ln README.md new.log && echo x > new.log && git commit -qam x",),
+        ("make check && echo x > a.log && git add -f a.log && git commit -qm x",),
+        ("make check", "echo x > a.log", "git add --force a.log && git commit -qm x"),
+        ("make check && echo x > a.log && cat a.log > app/a.rb && git commit -qam x",),
+        ("make check", "echo x > keep.log", "git commit -qam x"),
+        ("make check", "echo '*.rb' >> .gitignore", "git commit -qam x"),
+    ],
+)
+def test_files_that_git_tracks_make_the_check_necessary(
+    calls: tuple[str, ...], project: Path
+) -> None:
+    (project / ".gitignore").write_text("*.log\n!keep.log\n")
+    (project / "tracked.log").write_text("a\n")
+    (project / "link.log").symlink_to("app/a.rb")
+    (project / "same.log").hardlink_to(project / "README.md")
+    subprocess.run(["git", "add", "-f", "tracked.log"], cwd=project, check=True)
+    assert is_refused(project, ONE, *calls)
+
+
+def test_an_ignored_file_that_git_tracks_later_makes_the_check_necessary(project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "a.log").write_text("a\n")
+    history = CallHistory()
+    for number, command in enumerate(("make check", "echo x > a.log")):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qm x"})
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
+    subprocess.run(["git", "add", "-f", "a.log"], cwd=project, check=True)
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is not None
 
 
 @pytest.mark.parametrize(
