@@ -244,7 +244,8 @@ class CallFacts:
         workspace, which an agent may have written.
         """
         if not command.command.elsewhere:
-            return code_texts.runs_unknown_script(command.effects, command.cwd)
+            is_unknown = code_texts.runs_unknown_script(command.effects, command.cwd)
+            return is_unknown and not self._writes_script_of(command)
         script = command.effects.script
         if script is None or not (script.shell or script.path.endswith((".sh", ".bash"))):
             return False
@@ -257,6 +258,15 @@ class CallFacts:
             os.path.isfile(path) and is_new_file(path, self.matcher.real_root) for path in paths
         )
         return UNKNOWN in script.path or is_new
+
+    def _writes_script_of(self, command: CommandFacts) -> bool:
+        """Return whether the call itself writes the script that a command runs, as far as is known.
+
+        The commands in the script are commands of the call. If something else may change the
+        script, one of them is unknown, or is `. FILE` for a file that is copied to it.
+        """
+        inner = [each for each in self.commands if each.command.runners[:1] == (command.words,)]
+        return bool(inner) and all(each.words[:1] not in ((".",), ("source",)) for each in inner)
 
     @cached_property
     def unknown_text(self) -> str:

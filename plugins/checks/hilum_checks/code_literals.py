@@ -18,6 +18,7 @@ from hilum_checks.code_reads import MAX_CODE
 from hilum_checks.code_remarks import find_strings
 from hilum_checks.code_texts import join_literals
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.sed_scripts import find_added_texts
 
 # With one of these, code may read its own text.
 _READS_ITSELF = re.compile(
@@ -41,7 +42,7 @@ def show_literals(commands: Iterable[CommandFacts]) -> tuple[list[CommandFacts],
         The commands, and the texts by the code that they replace.
     """
     commands = list(commands)
-    texts: dict[str, str] = {}
+    texts = find_added_texts(commands)
     for command in commands:
         language = find_language(command.effects.program)
         for code in command.effects.code if language else ():

@@ -170,6 +170,10 @@ def code_expression(name: str) -> str:
             found += mark_detail(_CALL_WITHOUT_BRACKETS.format(name=name))
     if text.endswith("("):
         found += mark_detail(f"|{_spaced_call(text.removesuffix('('))}")
+    if modifier := _TEST_MODIFIER.fullmatch(text):
+        # `describe.only.each(…)`, `test.concurrent.only(…)` and ``it.only.each`…` `` do the same.
+        owner = rf"(?<![\w.$]){modifier[1]}(?:\.\w+)*" if modifier[1] else ""
+        found += mark_detail(rf"|{owner}\.{modifier[2]}(?:\.\w+)*(?:<[^<>()]*>)?[(`]")
     if imported := _IMPORTABLE.fullmatch(text):
         found += mark_detail(_imported_call(imported[1], imported[2]))
     if re.fullmatch(r"(?:[A-Z]\w*\.)+[a-z_]\w*\(", text):
@@ -179,6 +183,10 @@ def code_expression(name: str) -> str:
     return found
 
 
+# What runners of JavaScript's tests are called with.
+_TEST_MODIFIER = re.compile(
+    r"(it|test|describe|suite|context|bench)?\.(only|skip|todo|fails|failing)\("
+)
 # `inplace=True`
 _NAMED_ARGUMENT = re.compile(r"([a-z_]\w*)=(True|False|None|true|false)")
 _SPACES = mark_detail(r"\s*")

@@ -15,9 +15,13 @@ from hilum_checks.tokens import Token
 
 # Lines that programs add to the end of commit messages.
 TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
+MIN_TYPES = 3
+"""Minimum number of types in a sentence that lists all of them; one or two are examples."""
 WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
 
 
+# What shows that a list of types is not complete: "`feat:`, `fix:`, `docs:` or similar".
+_GOES_ON = re.compile(r"\b(?:similar|other|others|more|like|e g|as|another|appropriate|等)\b|等")
 # What else messages are to be: it does not change the form.
 _STYLE = frozenset(
     """
@@ -43,6 +47,8 @@ def read_wanted_message(tokens: Sequence[Token], scope: Scope) -> Messages | Non
             if rest:
                 text = " ".join(token.text or f"`{token.word}`" for token in rest)
                 scope.omitted.append(re.sub(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])", "", text))
+                if _GOES_ON.search(text) and found.expression.startswith(r"\A(?:"):
+                    found = attrs.evolve(found, expression=CONVENTIONAL)
             # "Messages in English: `type: description`" is read as the form only.
             languages = clauses[0].nouns & {"english", "chinese"}
             if languages and found.expression == CONVENTIONAL:
@@ -72,7 +78,7 @@ def _read_wanted(clause: Clause) -> Messages | None:
     if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
         return _read_language(clause)
     if _are_types(clause):
-        return Messages(CONVENTIONAL, wanted=True)
+        return Messages(_list_types(clause.names) or CONVENTIONAL, wanted=True)
     if "ticket" in clause.nouns or (clause.verbs == ["contain"] and clause.names):
         return _read_needed_text(clause)
     if "conventional" not in clause.nouns:
@@ -87,7 +93,22 @@ def _read_wanted(clause: Clause) -> Messages | None:
     # "The history uses them" only describes.
     is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
     is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
-    return Messages(CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+    if not (are_types and is_plain and is_use):
+        return None
+    return Messages(_list_types(clause.names) or CONVENTIONAL, wanted=True)
+
+
+def _list_types(names: Sequence[str]) -> str:
+    """Return an expression for messages with one of the types that a sentence lists.
+
+    Returns:
+        The expression; empty if the sentence lists none, or only gives an example.
+    """
+    types = [re.fullmatch(r"([a-z]+):?", name) for name in names]
+    if len(types) < MIN_TYPES:
+        return ""
+    listed = "|".join(found[1] for found in types if found)
+    return rf"\A(?:{listed})(?:\([^)]*\))?!?: \S" if all(types) else ""
 
 
 # Names with a number that belong to no ticket: `UTF-8`, `SHA-256`.

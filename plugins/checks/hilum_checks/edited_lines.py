@@ -78,7 +78,7 @@ def _find_steps(command: CommandFacts) -> list[_Step]:
     is_perl = command.effects.program == "perl"
     is_extended = is_perl or any(map(_EXTENDED.fullmatch, command.words[1:]))
     steps: list[_Step] = []
-    for script in _find_scripts(command.words[1:], is_perl=is_perl):
+    for script in find_scripts(command.words[1:], is_perl=is_perl):
         at = 0
         while at < len(script.rstrip()):
             found = _COMMAND.match(script, at)
@@ -98,8 +98,13 @@ def _find_steps(command: CommandFacts) -> list[_Step]:
     return steps
 
 
-def _find_scripts(words: tuple[str, ...], *, is_perl: bool) -> list[str]:
-    """Return the scripts among the words of an editor; an unknown option makes one unreadable."""
+def find_scripts(words: tuple[str, ...], *, is_perl: bool) -> list[str]:
+    """Return the scripts among the words of an editor; an unknown option makes one unreadable.
+
+    Args:
+        words: The words after the program.
+        is_perl: Whether the editor is Perl, which needs an option for a script.
+    """
     scripts = [value for word, value in pairwise((*words, "")) if _OPTION.fullmatch(word)]
     scripts += [word.partition("=")[2] for word in words if word.startswith("--expression=")]
     known = [word for word in words if _OPTION.fullmatch(word) or _FLAG.fullmatch(word)]

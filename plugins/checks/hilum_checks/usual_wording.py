@@ -185,6 +185,18 @@ _RULE: tuple[Written, ...] = (
         rf":? ?({_NAMES})(?=[\s.!]*$)",
         r"\1 without running \2",
     ),
+    # "Never change `a/` without running `b`", which can only check or use what was changed.
+    (
+        rf"^{_NEVER} (?:hand-)?(?:edit|modify|touch|change|update)(?: (?:the |any )?(?:files?|code|anything)"
+        rf" (?:in|under|inside))? ({_NAMES}|[\w.-]+/[\w./*-]*) without (?:also |then |subsequently |always )?"
+        rf"(?:running|re-?running) ({_NAMES})(?: afterwards?| after(?: that)?)?(?=[\s.!]*$)",
+        r"After changing \1, run \2",
+    ),
+    (
+        rf"^(?:不要|请勿|切勿|禁止|不得|严禁|不能|不可)在?(?:没有|未)(?:运行|执行) ?({_NAMES}) ?的?情况下(?:就)?"
+        rf"(?:修改|更改|改动|编辑) ?({_NAMES})(?=[\s。.!！]*$)",
+        r"After changing \2, run \1",
+    ),
     # "`a/` is local state and must remain git-ignored".
     (
         rf"^({_NAME})(?: (?:is|are|contains?|holds?)\b(?P<unread>[^,;:\n]*?) and|,)? (?:must|should) "

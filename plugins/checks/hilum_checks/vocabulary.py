@@ -297,9 +297,16 @@ DEV_SERVER = phrases(
     "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
     "|vite|pnpm vite dev|yarn vite dev|bun vite dev|vinxi dev|remix dev|gatsby develop|vue-cli-service serve|webpack serve"
     "|webpack-dev-server|react-scripts start|svelte-kit dev|deno task dev|php -S"
+    # Monorepos, whose tools run the task in their packages.
+    "|turbo run dev|turbo dev|turbo watch dev|turbo run start|turbo start|nx serve|nx dev|nx run *:serve*|nx run *:dev"
+    "|nx run-many -t serve|nx run-many -t dev|nx run-many --target=serve|nx run-many --target=dev"
+    "|nx run-many --targets=serve|nx run-many --targets=dev|lerna run dev|lerna run start|moon run *:dev"
+    "|yarn workspace * dev|yarn workspace * start|yarn workspaces foreach * dev|yarn workspaces foreach dev"
+    "|yarn workspaces run dev|pnpm recursive run dev|pnpm recursive dev|pnpm multi run dev"
 )
 NO_DEV_SERVER = phrases(
     "vite * build|vite * optimize|vite * preview|vite --version|vite --help|vite -h"
+    "|turbo * --dry|turbo * --dry-run|turbo * --dry=*|turbo * --dry-run=*|turbo * --help|nx * --help|nx * --graph"
 )
 RUN_APP = phrases(
     "flutter run|cargo run|dotnet run|make run|just run|expo start|npx expo start|npm run start"

@@ -27,6 +27,7 @@ from hilum_checks.next_steps import limits_lines, measures_lines
 from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
+from hilum_checks.sed_scripts import find_added_texts
 from hilum_checks.task_kinds import checks_only
 
 # --- content --------------------------------------------------------------------------------------
@@ -131,6 +132,7 @@ def _writes_unknown(facts: CallFacts) -> bool:
     """Return whether a command line may write text that its words do not show."""
     if facts.unknown_command:
         return True
+    understood = find_added_texts(facts.commands)
     for command in facts.commands:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
@@ -145,7 +147,8 @@ def _writes_unknown(facts: CallFacts) -> bool:
             return True
         # One-liners such as `s/x/$ENV{T}/` need not look like code.
         codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
-        texts = (*command.effects.code, *codes)
+        # A script of `sed` that is understood has no variables.
+        texts = [each for each in (*command.effects.code, *codes) if each not in understood]
         if any(decodes_text(text) or inserts_values(text) for text in texts):
             return True
     return False

@@ -138,6 +138,10 @@ def test_a_rule_stops_what_it_means_and_nothing_near_it(
     [
         ("Don't use `time.Sleep` in tests.", "time.Sleep(1)\n"),
         ("Don't commit `.only` in tests.", "it.only('a')\n"),
+        ("No `.only()` in tests.", "it.only('a')\n"),
+        ("No `.only()` in tests.", "describe.only.each([1])('a', () => {})\n"),
+        ("No `.only()` in tests.", "it.only.each`a|b`('c')\n"),
+        ("No `it.only()` in tests.", "it.concurrent.only('a')\n"),
         ("Tests: no `time.Sleep`", "time.Sleep(1)\n"),
     ],
 )
@@ -155,6 +159,11 @@ def test_files_of_tests_have_the_whole_word_in_their_names(
     ]  # fmt: skip
     assert [path for path in tests if not judged(sentence, root, path, text)] == []
     assert [path for path in others if judged(sentence, root, path, text)] == []
+
+
+def test_a_word_in_a_name_is_no_modifier_of_a_test(root: Path) -> None:
+    text = "it.each([1])('only', f)\nit.onlyIf(x)\nquery.only.name\n"
+    assert not judged("No `.only()` in tests.", root, "a.test.ts", text)
 
 
 def test_a_prohibition_that_is_not_understood_is_named() -> None:

@@ -142,3 +142,45 @@ def test_giving_up_a_commit_makes_none(verb: str, tmp_path: Path) -> None:
     assert (
         judge_command(f"deny command git {verb} --abort", f"git {verb} --abort", tmp_path) == "deny"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "elsewhere", "on_main"),
+    [
+        ('git push -u origin "$(git branch --show-current)"', "", "deny"),
+        ("git push origin $(git rev-parse --abbrev-ref HEAD)", "", "deny"),
+        ("git push origin `git symbolic-ref --short HEAD`", "", "deny"),
+        ('git push origin "$(git branch --show-current 2>/dev/null)"', "", "deny"),
+        ('B=$(git branch --show-current); git push origin "$B"', "", "deny"),
+        ("export B=$(git branch --show-current)\ngit push origin $B", "", "deny"),
+        ('git push origin HEAD:"$(git branch --show-current)"', "", "deny"),
+        ('git push origin "HEAD:$(git symbolic-ref HEAD)"', "", "deny"),
+        ("sh -c 'git push origin \"$(git branch --show-current)\"'", "", "deny"),
+        ('git checkout -b z && git push -u origin "$(git branch --show-current)"', "", ""),
+        ('git switch -q me/x && git push -u origin "$(git branch --show-current)"', "", ""),
+        ('git switch main && git push origin "$(git branch --show-current)"', "deny", "deny"),
+        ("git rebase origin/main && git push origin $(git branch --show-current)", "", "deny"),
+        # what counts is the branch at the time of the question
+        ("B=$(git branch --show-current); git checkout -q main; git push origin $B", "", "deny"),
+        ("B=$(git branch --show-current); git checkout -b z; git push origin $B", "", "deny"),
+        # what prints another branch, or may do so
+        ('git push origin "$(git branch --show-current):main"', "deny", "deny"),
+        ('git push origin "$(git branch --show-current | sed s/x/main/)"', "ask", "ask"),
+        ('git push origin "$(git branch --show-current || echo main)"', "ask", "ask"),
+        ("git checkout - && git push origin $(git branch --show-current)", "ask", "ask"),
+        ("git checkout -b me/y; git push origin $(git branch --show-current)", "ask", "ask"),
+        ("git rebase main main; git push origin $(git branch --show-current)", "ask", "ask"),
+        ("git branch -m main; git push origin $(git branch --show-current)", "ask", "ask"),
+        ("gh pr checkout 3; git push origin $(git branch --show-current)", "ask", "ask"),
+        ("git push origin $(git -C on-main branch --show-current)", "ask", "ask"),
+        ("git push origin $(GIT_DIR=on-main/.git git branch --show-current)", "ask", "ask"),
+        ("echo x > .git/HEAD; git push origin $(git branch --show-current)", "ask", "ask"),
+        ("git push origin $(cat name)", "ask", "ask"),
+    ],
+)
+def test_the_current_branch_is_known_where_a_command_asks_git_for_it(
+    command: str, elsewhere: str, on_main: str, root: Path
+) -> None:
+    rule = "deny command git push to branch main"
+    assert judge_command(rule, command, root) == elsewhere
+    assert judge_command(rule, command, root / "on-main") == on_main

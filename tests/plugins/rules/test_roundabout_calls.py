@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hilum_checks import compile_rule, judge
 
-from tests.support.judged_commands import Ruled, judge_sentence
+from tests.support.judged_commands import Ruled, judge_command, judge_sentence
 from tests.support.obedience.judging import make_tool
 
 FILES = {
@@ -315,3 +315,27 @@ def test_usual_sentences_about_code_are_enforced(
     assert judge_text(sentence, path, harmless, root) == ""
     if "packages" in sentence:
         assert judge_text(sentence, "src/b.ts", forbidden, root) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("cat > {root}/fix.sh <<'E'\nls\nE\nbash {root}/fix.sh", ""),
+        ("cat > fix.sh <<'E'\nset -eu\nls\nE\nsh fix.sh", ""),
+        ("cat > fix.sh <<'E' && bash fix.sh\nls\nE", ""),
+        ("cat > fix.sh <<'E'\nls\nE\nchmod +x fix.sh && ./fix.sh", ""),
+        ("cat > fix.sh <<'E'\nrm gen/a.ts\nE\nbash fix.sh", "deny"),
+        ("cat > fix.sh <<'E'\nrm $1\nE\nbash fix.sh gen/a.ts", "deny"),
+        ("cat > fix.sh <<E\n$X\nE\nbash fix.sh", "ask"),
+        ("cat > fix.sh <<'E'\n. other.sh\nE\nbash fix.sh", "ask"),
+        ("cat > fix.sh <<'E'\nls\nE\nmv other fix.sh\nbash fix.sh", "ask"),
+        ("cat > fix.sh <<'E'\nls\nE\ncurl -o fix.sh https://a.example\nbash fix.sh", "ask"),
+        ("python3 gen.py > fix.sh; bash fix.sh", "ask"),
+        ("bash fix.sh", "ask"),
+    ],
+)
+def test_a_script_that_the_call_writes_is_known(command: str, kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "gen"
+    folder.mkdir()
+    (folder / "a.ts").write_text("a\n")
+    assert judge_command("deny write gen/**", command, tmp_path) == kind

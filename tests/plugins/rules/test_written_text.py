@@ -139,3 +139,45 @@ def test_temporary_names_are_in_the_folder_for_temporary_files(call: str, root: 
 )
 def test_other_unknown_names_may_be_protected(call: str, root: Path) -> None:
     assert find_verdict(root, CORE, call) is not None
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("/console.log/d", ""),
+        ("/console.log/,+2d; s/a/b/", ""),
+        ("s|console.log(1)||", ""),
+        ("s/console.log(/logger.info(/", ""),
+        (r"s#console.log(\(.*\))#logger.debug(\1)#g", ""),
+        ('s/format: "esm"/format: "cjs"/', ""),
+        # what a script adds
+        ("s/a/console.log(1)/", "deny"),
+        ("/console.log/d; s/a/console.log(2)/", "deny"),
+        (r"s/\(con\)x/\1sole.log/", "deny"),
+        ("s/console.log/&(2)/", "deny"),
+        ("s|// console.log|console.log|", "deny"),
+        ("/console.log/s|// ||", "deny"),
+        ("1i console.log(1)", "deny"),
+        ("1a console.log(1)", "deny"),
+        ("/console.log/c console.log(2)", "deny"),
+    ],
+)
+def test_a_script_of_sed_adds_only_its_new_texts(root: Path, script: str, kind: str) -> None:
+    found = find_verdict(root, LOG, f"sed -i '{script}' web/src/a.ts")
+    assert (found.kind if found else "") == kind
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("sed -i -e '/console.log/d' -e 's/a/b/' web/src/a.ts", ""),
+        ("sed -Ei.bak 's/console.log[(](.*)[)]/logger.info(\\1)/' web/src/a.ts", ""),
+        ("sed -i -e '/console.log/d' -e 's/a/console.log(1)/' web/src/a.ts", "deny"),
+        ("sed -i '/console.log/d' web/src/a.ts; echo '/console.log/d' >> web/src/a.ts", "deny"),
+        ("sed -n '/console.log/p' docs/a.md >> web/src/a.ts", "deny"),
+        ('sed -i "s/a/$Y/" web/src/a.ts', "ask"),
+    ],
+)
+def test_other_words_of_sed_are_written(root: Path, command: str, kind: str) -> None:
+    found = find_verdict(root, LOG, command)
+    assert (found.kind if found else "") == kind

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands import command_runners, indirect_commands
+from hilum_guard.commands.current_branch import predict_branch
 from hilum_guard.commands.listing_commands import list_below
 from hilum_guard.commands.predicted_output import predict_output
 from hilum_guard.commands.shell_words import (
@@ -92,6 +93,8 @@ def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
     reader.commands.append(command)
     special = _find_special(name)
     output = special(reader, command) if special else predict_output(command, name)
+    if output is None and name == "git" and "PATH" not in reader.state.variables:
+        output = predict_branch(command, reader.commands[:before])
     with reader.implying():
         _read_alternatives(reader, command, name)
     indirect_commands.read_indirect(reader, command, name, output, before)

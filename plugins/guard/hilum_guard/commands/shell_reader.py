@@ -297,8 +297,14 @@ class ShellReader(Expander):
         return stdin
 
     def _read_list(self, node: Node, stdin: str | None) -> str | None:
-        """Read `A && B` and `A || B`."""
-        return self._read_list_with_input(node, stdin, stdin)
+        """Read `A && B` and `A || B`; which of two texts `A || B` prints is unknown."""
+        children = [child for child in node.named_children if child.type != "comment"]
+        printed = [self.read_nodes([child], stdin) for child in children]
+        known = [text for text in printed if text is not None]
+        is_choice = any(child.type == "||" for child in node.children)
+        if len(known) < len(printed) or (is_choice and len(list(filter(None, known))) > 1):
+            return None
+        return "".join(known)
 
     def _read_list_with_input(self, node: Node, stdin: str | None, last: str | None) -> str | None:
         """Read `A && B <<E`, whose here-document is the input of the last command only.
@@ -821,6 +827,7 @@ _NODES: dict[str, Callable[[ShellReader, Node, str | None], str | None]] = {
     "negated_command": ShellReader._read_negation,
     "comment": ShellReader._read_comment,
     "pipeline": ShellReader._read_pipeline,
+    "list": ShellReader._read_list,
     "subshell": ShellReader._read_subshell,
     "function_definition": ShellReader._read_function,
     "for_statement": ShellReader._read_loop,
