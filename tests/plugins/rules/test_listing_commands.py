@@ -139,3 +139,22 @@ def test_an_unknown_name_may_be_deeper(root: Path) -> None:
 @pytest.mark.parametrize("operands", ["zzz vendor", ". vendor", "-t f -e py . vendor", "zzz"])
 def test_it_is_uncertain_what_fd_finds(operands: str, root: Path) -> None:
     assert judged(f"fd {operands} | xargs rm", root, "deny write vendor/") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("grep -rl 'call(' . | xargs sed -i s/a/b/", ""),
+        ("grep -rl 'a|b+{c}?' . | xargs sed -i s/a/b/", ""),
+        ("grep -rl 'zzz(' . | xargs sed -i s/a/b/", "ask"),
+        # In these, the text is an expression.
+        ("grep -rlE 'zzz|(x)' . | xargs sed -i s/a/b/", "ask"),
+        ("grep -rl --perl-regexp 'z+|(x)' . | xargs sed -i s/a/b/", "ask"),
+        ("egrep -rl 'zzz|(x)' . | xargs sed -i s/a/b/", "ask"),
+        ("grep -rl 'z*z' . | xargs sed -i s/a/b/", "ask"),
+    ],
+)
+def test_a_text_with_parentheses_is_itself_for_grep(command: str, kind: str, root: Path) -> None:
+    (root / "vendor/a.py").write_text("zzz(\n")
+    (root / "crates/cli/src/a.py").write_text("call(\na|b+{c}?\n")
+    assert judged(command, root, "deny write vendor/") == kind

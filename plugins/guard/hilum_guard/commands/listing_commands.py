@@ -57,6 +57,9 @@ _CHANGED_TEST = "-changed"
 _CONTAINING_TEST = "-containing"
 # A text that means itself in regular expressions.
 _PLAIN_TEXT = re.compile(r"[\w ,:;@#%=~/<>!&'\"-]+")
+# The same in basic regular expressions, in which these characters mean themselves (POSIX, 9.3).
+_PLAIN_BASIC = re.compile(r"[\w ,:;@#%=~/<>!&'\"(){}|+?-]+")
+_EXTENDED = re.compile(r"-\w*[EP]\w*|--(?:extended|perl)-regexp")
 # Programs that print a part of each line of `git status --short`: the path.
 _CUTTERS = frozenset("awk gawk mawk cut sed".split())
 
@@ -194,7 +197,9 @@ def _read_search(name: str, values: list[str]) -> tuple[Word, ...] | None:
     if not is_git and any(map(_MAGIC.search, paths)):
         return None
     finder = _make_find(paths, names)
-    if len(texts) == 1 and _PLAIN_TEXT.fullmatch(texts[0]):
+    is_basic = name == "grep" and not any(map(_EXTENDED.fullmatch, values))
+    plain = _PLAIN_BASIC if is_basic else _PLAIN_TEXT
+    if len(texts) == 1 and plain.fullmatch(texts[0]):
         finder = (*finder, Word(_CONTAINING_TEST), Word(texts[0]))
     return finder
 
