@@ -102,7 +102,7 @@ class Done(CallHistory):
     def has_read(self, needed: object, root: object) -> bool:
         return True
 
-    def is_due(self, constraint: object, root: object) -> bool:
+    def is_due(self, constraint: object, root: object, required: object = ()) -> bool:
         return False
 
 
