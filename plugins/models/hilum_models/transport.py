@@ -49,7 +49,8 @@ def _import_httpx() -> None:
     # A None makes the import fail as if click and h2 were missing, which both packages handle.
     sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]
     try:
-        import_module("httpx")
+        import httpx  # noqa: F401
+
         # httpx would import this package in the event loop, with its first client.
         import_module("httpcore")
     finally:

@@ -50,6 +50,8 @@ MAX_ALTERNATIVES = 12
 """Maximum number of values, or of combinations of values, of variables that are set in branches."""
 _CHOICES = frozenset("if_statement case_statement while_statement for_statement list".split())
 _VARIABLE = re.compile(r"\$\{?[#!]?(\w+)")
+# The output of `nproc`, for example.
+_NUMBER = re.compile(r"\s*\d+\s*", re.ASCII)
 _BRANCHES = frozenset("elif_clause else_clause case_item".split())
 _REDIRECTIONS = frozenset("file_redirect heredoc_redirect herestring_redirect".split())
 _HEREDOC_PARTS = frozenset(
@@ -302,6 +304,9 @@ class ShellReader(Expander):
         printed = [self.read_nodes([child], stdin) for child in children]
         known = [text for text in printed if text is not None]
         is_choice = any(child.type == "||" for child in node.children)
+        # `$(nproc || echo 4)` is a number, whichever it is.
+        if is_choice and len(known) == len(printed) and all(map(_NUMBER.fullmatch, known)):
+            return known[0]
         if len(known) < len(printed) or (is_choice and len(list(filter(None, known))) > 1):
             return None
         return "".join(known)
