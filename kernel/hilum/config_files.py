@@ -389,7 +389,7 @@ def _index_toml_lines(text: str) -> Lines:
             for depth in range(1, min(len(table), MAX_DEPTH)):
                 outer_tables.setdefault(tuple(table[:depth]), number)
             continue
-        key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
+        key = re.match(r"\s*+([\w.\"' -]+?)\s*=", row)
         if key:
             lines.setdefault((*table, *_split_toml_key(key[1])), number)
     # Later mappings take precedence, because a key's own line is more precise than its table's.
@@ -411,7 +411,7 @@ def _parse_yaml(text: str, report: Report) -> Any:
     # reads `no` and `1.10` as strings.
     inner = text.strip("\ufeff")
     first_line = 1
-    opening = re.match(r"(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n", inner)
+    opening = re.match(r"(?:[^\S\n]*+(?:#[^\n]*)?\n)*+---[ \t]*\n", inner)
     if opening:
         first_line -= inner.count("\n", 0, opening.end())
         inner = inner[opening.end() :]

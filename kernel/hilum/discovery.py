@@ -73,7 +73,7 @@ name without an action stands for the whole command. Only the names are read.
 
 
 _HEADER = re.compile(r"\[(.*)\]")
-_PAIR = re.compile(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)")
+_PAIR = re.compile(r"\s*+([^=#;]*[^=#;\s])\s*+=\s*+([\w.:]+)")
 
 
 class EntryPoint(NamedTuple):

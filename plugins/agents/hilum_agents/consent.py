@@ -38,12 +38,12 @@ _YES = (
     r"|(?:go\s+ahead|go\s+on|go\s+for\s+it|proceed|continue|confirm(?:ed)?|accept(?:ed)?|agreed?"
     r"|go|do|start)[\s,.!]*(?:$|(?=please|and|then|with\b))"
     # … 1 and 2
-    rf"|{_WHICH}(?:(?:\s*(?:,|and|&|\+|/)\s*)+(?:then\s+|also\s+)?{_WHICH})*"
+    rf"|{_WHICH}(?:(?:\s*(?:,|and|&|\+|/))+\s*(?:then\s+|also\s+)?{_WHICH})*"
     r"[\s,.!]*(?:please)?[\s.!]*$"
     r"|(?:确认|同意|照做|就这样|全部|所有|开始|继续|执行|应用|做|改|重构)(?:吧|了|做|改|重构|修改|执行|全部|所有|它|这|那|第|提案|方案|建议|[\d\s，"
     r"。！,.!]|$)"
     r"|按(?:这|第|你|上|计划|方案|提案|建议|\d)|第\s*[一二三四五\d]+\s*(?:个|项|条|步)?(?:[\s和与、"
-    r"，,及]*第?\s*[一二三四五\d]+\s*(?:个|项|条|步)?)*\s*(?:吧|就行|可以)?[\s。！.!]*$"
+    r"，,及]*第?\s*[一二三四五\d]+\s*(?:个|项|条|步)?)*+\s*(?:吧|就行|可以)?[\s。！.!]*$"
     r"|[\s.!,，。！]*$)"
 )
 # Any of these words makes the answer doubtful: "yes, but why …", "do it, not 2".

@@ -47,8 +47,8 @@ def read_loaded_texts(paths: Iterable[str]) -> list[str]:
 # A test's own temporary folder, and what the test puts into it: `tmp_path / "vendor" / "a.py"`.
 _FIXTURE = "tmp_path"
 _IN_FIXTURE = re.compile(
-    r"\b(?:tmp_path|tmpdir)\b(?:\s*/\s*f?(?:'(?!\.\.|/)[^'\n]*'|\"(?!\.\.|/)[^\"\n]*\"|\w+\b(?!\s*\())"
-    r"|\.(?:join|joinpath)\([^()]*\))+"
+    r"\b(?:tmp_path|tmpdir)\b(?:\s*/\s*(?:f(?=['\"]))?(?:'(?!\.\.|/)[^'\n]*'|\"(?!\.\.|/)[^\"\n]*\"|\w++(?!\s*\())"
+    r"|\.(?:join|joinpath)\([^()]*\))++"
 )
 
 

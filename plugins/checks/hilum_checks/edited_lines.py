@@ -18,7 +18,7 @@ MAX_MATCHES = 20
 _ADDRESS = r"\d+|\$|/(?:[^/\\]|\\.)*/"
 # One command of `sed`; to add or to print lines changes no other line.
 _COMMAND = re.compile(
-    rf"\s*(?P<start>{_ADDRESS})?(?:,(?P<end>{_ADDRESS}|[+~]\d+))?\s*"
+    rf"\s*+(?P<start>{_ADDRESS})?(?:,(?P<end>{_ADDRESS}|[+~]\d+))?\s*+"
     r"(?:s(?P<mark>[^\w\s\\])(?P<pattern>(?:\\.|(?!(?P=mark))[^\\])*)(?P=mark)"
     r"(?:\\.|(?!(?P=mark))[^\\])*(?P=mark)[gIip\d]*|(?P<deletes>d)|p|=|[ai][\\ ].*)"
     r"\s*(?:;|\n|$)"

@@ -135,7 +135,7 @@ def _find_similar(kind: str) -> str:
 _JOINING = frozenset(
     "and or but not nor to on in the with without unless besides excluding".split()
 )
-_PART = re.compile(r"(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\{[^}]*\}|[^\s,])+")
+_PART = re.compile(r"(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\{[^}]*\}|[^\s,])++")
 _QUOTED = re.compile(r"([`'\"])(.*)\1", re.DOTALL)
 
 
@@ -245,7 +245,7 @@ def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
     return constraint, mistake
 
 
-_COMMAND = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^,])+")
+_COMMAND = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^,])++")
 
 
 def _split_commands(text: str) -> tuple[list[tuple[str, ...]], str]:

@@ -42,7 +42,7 @@ def _permission_pattern() -> re.Pattern[str]:
     )
 
 
-_DECORATION = re.compile(r"^(?:[^\w`\"'“(]|[*_(])+")
+_DECORATION = re.compile(r"^(?:[^\w`\"'“]|_)+")
 _HEADING = re.compile(r"(?:\w+ )?exceptions?(?: to .*)?|(?:when|what is) allowed", re.IGNORECASE)
 _NAME = re.compile(r"`([^`]+)`")
 # What is said about the exceptions of a programming language.

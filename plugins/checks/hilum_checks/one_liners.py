@@ -8,7 +8,7 @@ import re
 _AWKS = frozenset("awk gawk mawk nawk".split())
 # Texts and regular expressions of AWK; a slash after a value is a division.
 _AWK_TEXT = re.compile(
-    r"\"(?:\\.|[^\"\\\n])*\"|(?:(?<=[(,~!&|{};\n=])|^)[ \t]*/(?:\\.|\[[^\]\n]*\]|[^/\\\n])+/|#[^\n]*",
+    r"\"(?:\\.|[^\"\\\n])*\"|(?:(?<=[(,~!&|{};\n=])|^)[ \t]*/(?:\\.|\[[^\]\n]*\]|[^/\\\n])++/|#[^\n]*",
     re.MULTILINE,
 )
 _STATEMENT = re.compile(r"[;{}\n]")

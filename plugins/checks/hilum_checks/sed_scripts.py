@@ -14,7 +14,7 @@ _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)"
 # A command that deletes or prints lines, or that replaces text. All others, such as `a`, `r` and
 # `y`, may add what the script does not show, or show it in another form.
 _COMMAND = re.compile(
-    rf"[\s;]*(?P<lines>(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~]\d+))?)?)\s*!?\s*"
+    rf"[\s;]*+(?P<lines>(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~]\d+))?)?)\s*+!?\s*+"
     r"(?:s(?P<mark>[^\w\s\\])(?P<pattern>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)"
     r"(?P<added>(?:\\[\s\S]|(?!(?P=mark))[^\\\n])*)(?P=mark)[gIip\d]*|[dpq=])\s*(?=[;\n]|\Z)"
 )

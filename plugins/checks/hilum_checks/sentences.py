@@ -321,7 +321,7 @@ def _not_programs() -> re.Pattern[str]:
 
 @cache
 def _marker_pattern() -> re.Pattern[str]:
-    return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+|#{1,6})\s+)+")
+    return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+)\s+)++")
 
 
 @cache

@@ -29,7 +29,7 @@ _CHANGES_SHELL = re.compile(
     r"|hash|enable|set|setopt|unsetopt|emulate|shopt|source|\.|eval|function|builtin|unset|ln|break|continue)(?:\s|$)"
 )
 _PIPEFAIL = re.compile(r"set(?:\s+-[eux]*o\s+pipefail)(?:\s+-[eux]+)*")
-_STRICT = re.compile(r"set(?:\s+-[eux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
+_STRICT = re.compile(r"set(?:\s+-[ux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexit|pipefail))+")
 # Variables of the shell itself.
 _OF_SHELL = re.compile(
     r"BASH\w*|PATH|path|IFS|ENV|CDPATH|GLOBIGNORE|EXECIGNORE|SHELLOPTS|POSIXLY_CORRECT|HOME|PWD|OLDPWD"

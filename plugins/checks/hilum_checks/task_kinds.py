@@ -83,7 +83,7 @@ _MAKE_WORKS = re.compile(
 # Programs, sub-commands and targets that format code.
 _FORMATS = re.compile(
     r"gofmt|gofumpt|goimports|black|isort|autopep8|yapf|prettier|rustfmt|clang-format|shfmt|stylua"
-    r"|dprint|ktlint|google-java-format|(?:[\w.]+[:_-])*(?:fmt|format|lint-fix|spotless)(?:[:_-][\w.]+)*"
+    r"|dprint|ktlint|google-java-format|(?:[\w.][\w.:-]*[:_-])?(?:fmt|format|lint-fix|spotless)(?:[:_-][\w.:-]*[\w.])?"
 )
 _FIXES = frozenset(("--fix", "--write", "--autocorrect", "--autocorrect-all"))
 # Options with which a program that tests or checks changes files of the project.

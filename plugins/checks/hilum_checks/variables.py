@@ -23,17 +23,19 @@ _HOME_FOLDER = (
 _SYSTEM_FOLDER = r"(?:/usr(?:/local)?(?:/go)?|/opt/homebrew|/snap)?/s?bin"
 # Where the programs are that a project, the user or the system has installed.
 _FOLDER = rf"(?:{_OWN_FOLDER}|{_HOME_FOLDER}|{_SYSTEM_FOLDER})/?"
+# A path inside the folder in which the command runs.
+_OWN_PATH = r"(?:(?:\$PWD(?!\w)|\$\{PWD\})/?)?+(?!/)(?:(?!\.\.)[\w./-])*+"
 # Variables some of whose values are harmless.
 _HARMLESS_VALUES = {
-    "PYTHONPATH": r"(?:(?:\$PWD/?|\$\{PWD\}/?)?(?!/)(?:(?!\.\.)[\w./-])*:?)*",
+    "PYTHONPATH": rf"{_OWN_PATH}(?::{_OWN_PATH})*+",
     "PATH": rf"(?:{_FOLDER}:)*\$(?:PATH|\{{PATH\}})(?::{_FOLDER})*",
     "RUSTFLAGS": r"-D ?warnings",
     "GOFLAGS": r"-mod=\w+",
     "NODE_OPTIONS": r"(?:\s*--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules))+",
-    "MAKEFLAGS": r"(?:-j ?\d*|--no-print-directory|\s)+",
+    "MAKEFLAGS": r"(?:-j ?\d*|--no-print-directory|\s)++",
 }
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_LEADING_ASSIGNMENT = re.compile(r"""[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'()]*)+\s+""")
+_LEADING_ASSIGNMENT = re.compile(r"""[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|[^\s"'()])*+\s+""")
 # What sets variables for the rest of a text, or for a program.
 _SETS = re.compile(
     r"(?:^|[\s;&|({])(?:export|declare|typeset|readonly|env)\s"

@@ -51,7 +51,7 @@ SLOW_SECONDS = 10.0
 MAX_TEXT = 50_000
 """Maximum number of characters to search for file names in a prompt."""
 # Command lines without patterns, variables and code, in which each folder is named in full.
-_PLAIN_COMMAND = re.compile(r"(?:[\w\s/:=,@+\"'&;|>-]|(?<![\s\"'=])\.|\.(?=[\w.]))*")
+_PLAIN_COMMAND = re.compile(r"(?:[\w\s/:=,@+\"'&;|>-]|(?<![\s\"'=])\.|\.(?=[\w.]))*+")
 _SEARCHES = re.compile(r"\b(?:find|fd|xargs|parallel|clean|apply|am|patch)\b")
 _NAME = re.compile(r"[\w.@+-]+")
 

@@ -179,7 +179,7 @@ def _find_stored_elsewhere(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
 
 
 _SHOWS_OBJECTS = frozenset("show cat-file diff difftool diff-pairs range-diff".split())
-_MAY_BE_TREE = re.compile(rf"(?:[0-9a-f]{{7,64}}|[^:]*{UNKNOWN}[^:]*):")
+_MAY_BE_TREE = re.compile(rf"(?:[0-9a-f]{{7,64}}|[^:{UNKNOWN}]*+{UNKNOWN}[^:]*+):")
 
 
 def _path_of(word: str) -> str:

@@ -380,7 +380,7 @@ def _read_gpg(call: _Call) -> Iterator[FileAccess]:
 # --- editors --------------------------------------------------------------------------------------
 
 _EDITOR_WRITE = re.compile(
-    r"(?:^|[\n|:;]|\s)\s*(?:[\d,.$%]*\s*)(?:w|wr|wri|write|wq|x|xit|sav|saveas|up|update|W)!?\s+"
+    r"(?:^|[\n|:;]|\s)\s*+(?:[\d,.$%]++\s*+)?+(?:w|wr|wri|write|wq|x|xit|sav|saveas|up|update|W)!?\s+"
     r"(?:>>\s*)?([^\s|!]\S*?)(?=[\s|]|$)"
 )
 

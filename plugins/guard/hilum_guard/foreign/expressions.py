@@ -9,7 +9,7 @@ MAX_LENGTH = 300
 MAX_TEXTS = 64
 """Maximum number of beginnings that an expression may stand for."""
 # The end of an expression that only says that the beginning is a whole word.
-_END = re.compile(r"(?:\.\*|\\b|\$|\\s[+*]?\.\*|\(\\s\|\$\)|\(\?:\\s\|\$\)|\(\?!.*\))*$")
+_END = re.compile(r"(?:\.\*|\\b|\$|\\s[+*]?\.\*|\(\\s\|\$\)|\(\?:\\s\|\$\)|\(\?!.*\))*+$")
 _PART = re.compile(r"\((?:\?:)?([\w |./=-]+)\)|\\s[+*]?| +|\\([.\-/])|([\w./=:@-]+)")
 
 
