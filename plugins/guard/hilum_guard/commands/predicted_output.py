@@ -10,7 +10,7 @@ import base64
 import os
 import re
 from collections.abc import Callable
-from itertools import dropwhile
+from itertools import takewhile
 
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_words import UNKNOWN, resolve_escapes
@@ -109,9 +109,15 @@ def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_echo(values: list[str]) -> str | None:
-    texts = dropwhile(re.compile(r"-[neE]+").fullmatch, values)
-    # Whether `echo` resolves escapes depends on the shell.
-    return resolve_escapes(" ".join(texts)) + "\n"
+    options = list(takewhile(re.compile(r"-[neE]+").fullmatch, values))
+    text = " ".join(values[len(options) :]) + "\n"
+    resolved = resolve_escapes(text)
+    # The last option takes precedence.
+    letters = re.sub("[-n]", "", "".join(options))
+    if text == resolved or letters.endswith("E"):
+        return text
+    # Without an option, whether `echo` resolves escapes depends on the shell.
+    return resolved if letters else None
 
 
 def _predict_printf(values: list[str]) -> str | None:
