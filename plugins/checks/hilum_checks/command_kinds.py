@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hilum_checks import command_tables as tables
 from hilum_checks.model import Commands, Words
+from hilum_checks.program_words import split_nx_targets
 
 if TYPE_CHECKING:
     from hilum_guard import FileAccess
@@ -78,13 +80,16 @@ def checks_only(command: CommandFacts) -> bool:
     if any(map(tables.CHANGING_OPTIONS.fullmatch, command.words[1:])):
         return False
     program = command.effects.program
-    # Both update snapshots with `-u`.
-    if program in ("jest", "vitest") and "-u" in command.words:
+    # They update snapshots with `-u`, and Nx passes it on.
+    if "-u" in command.words and (program in ("jest", "vitest") or _find_nx(command.words)):
         return False
     if not tables.CHECKING_OPTIONS.isdisjoint(command.words[1:]):
         return True
     if only_shows(command.words) or _checks_project(command.words):
         return True
+    # Their table is complete: what it does not contain has an option that writes, or is a script.
+    if program in tables.RUNTIME_CHECKS:
+        return False
     targets = list(_list_targets(command))
     if targets:
         return all(map(_is_check, targets))
@@ -136,9 +141,13 @@ def _runs_installed(command: CommandFacts) -> bool:
     if not command.words or command.effects.code:
         return False
     script = command.effects.script
-    return script is None or (
-        script.position == 0 and _INSTALLED.fullmatch(script.path) is not None
-    )
+    if script is None:
+        return True
+    if script.position == 0:
+        return _INSTALLED.fullmatch(script.path) is not None
+    # `deno test` runs the tests, also if there is a file `test`.
+    checks = tables.RUNTIME_CHECKS.get(command.effects.program, ())
+    return script.position == 1 and script.path in checks
 
 
 def _is_check(name: str) -> bool:
@@ -154,6 +163,10 @@ def _list_targets(command: CommandFacts) -> Iterator[str]:
     program = tables.SAME_PROGRAM.get(command.effects.program, command.effects.program)
     if program not in tables.RUNS_ALL_TARGETS | tables.RUNS_ONE_TASK:
         return
+    nx_words = _find_nx(command.words)
+    if nx_words[1:2] in (("affected",), ("run-many",)):
+        yield from _list_nx_targets(nx_words)
+        return
     is_value = False
     for word in command.words[1:]:
         if is_value or word.startswith("-") or "=" in word:
@@ -166,6 +179,23 @@ def _list_targets(command: CommandFacts) -> Iterator[str]:
         yield word
         if program not in tables.RUNS_ALL_TARGETS:
             return
+
+
+def _find_nx(words: Words) -> Words:
+    """Return the command of Nx that `nx …`, `pnpm nx …` or `npm exec nx …` is; empty for others."""
+    if words[0].rpartition("/")[2] in tables.PACKAGE_MANAGERS:
+        words = words[2:] if words[1:2] and words[1] in tables.EXECUTING_COMMANDS else words[1:]
+    return words if words[:1] == ("nx",) else ()
+
+
+def _list_nx_targets(words: Words) -> Iterator[str]:
+    """Yield the targets of `nx affected -t lint test`, and what may change their meaning: `-c fix`."""
+    targets, rest = split_nx_targets(words)
+    yield from targets
+    for word, following in pairwise((*rest, "")):
+        name, _, value = word.partition("=")
+        if name in ("-c", "--configuration", "--args"):
+            yield value or following
 
 
 @cache

@@ -120,7 +120,7 @@ CHECKING = CommandTable(
     {
         "biome": "check|ci|lint",
         "buf": "breaking|build|lint",
-        "bun": "audit",
+        "bun": "audit|test",
         "cargo": "audit|deny check|hack check|hack clippy|hack test|machete|nextest run|outdated"
         "|semver-checks|tree|udeps",
         "changeset": "status",
@@ -128,9 +128,11 @@ CHECKING = CommandTable(
         "conftest": "test|verify",
         "cypress": "run|verify",
         "dart": "analyze",
-        "deno": "check|lint",
+        "deno": "check|lint|test",
         "flutter": "analyze",
         "gitleaks": "detect|dir|git|protect",
+        # With another package than `./...`, it may write a program into the folder.
+        "go": "build ./...",
         "golangci-lint": "run",
         "helm": "lint|template",
         "kustomize": "build",
@@ -177,8 +179,11 @@ CHECKING = CommandTable(
     ),
     {
         "actionlint": "-shellcheck.*|-pyflakes.*",
+        "bun": "--reporter-outfile.*|--coverage-dir.*",
         "codespell": "-i",
+        "deno": "--junit-path.*",
         "gitleaks": "-r|--report-path.*",
+        "go": r"--?o(?:=.*)?|--?mod(?:=mod)?|--?(?:modfile|toolexec|overlay|pkgdir).*",
         "markdownlint": "-f",
         "rubocop": "-[aAxD]|--disable-.*|--regenerate.*|--start-server",
         "semgrep": "-a",
@@ -237,6 +242,11 @@ SEARCHES = frozenset("grep egrep fgrep rg".split())
 """Programs that search files for text."""
 QUIET_OPTIONS = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
 """Options with which these show none of the text that they find."""
+RUNTIME_CHECKS: Mapping[str, tuple[str, ...]] = {
+    "bun": ("audit", "test"),
+    "deno": ("check", "lint", "test"),
+}
+"""By program that runs scripts, the first words that are sub-commands which check, and no script."""
 PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
 """Package managers that run programs of the project: ``pnpm knip``, ``pnpm exec knip``."""
 EXECUTING_COMMANDS = frozenset("exec run x".split())

@@ -1,4 +1,4 @@
-"""Spell commands of Cargo, Gradle and Maven as rules do: without aliases, and one task first."""
+"""Spell commands of Cargo, Gradle, Maven and Nx as rules do: without aliases, and one task first."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _BUILD_TOOLS = {
     "mvnw": "mvn",
     "mvnw.cmd": "mvn",
 }
+_NX_TARGETS = frozenset(("-t", "--target", "--targets"))
 _GRADLE_OPTIONS = make_option_syntax(
     flags="adhimnqsStuvVw?",
     valued="bcDFgIMpPx",
@@ -157,3 +158,26 @@ def _is_task(task: str, wanted: str, *, is_gradle: bool) -> bool:
     if ":" in wanted.strip(":"):
         return task.strip(":") == wanted.strip(":")
     return task.rpartition(":")[2] == wanted.strip(":")
+
+
+def split_nx_targets(words: Words) -> tuple[frozenset[str], Words]:
+    """Return the targets that `nx affected -t lint test` names, and the other words.
+
+    Args:
+        words: The program and its arguments.
+    """
+    targets: set[str] = set()
+    rest: list[str] = []
+    is_target = False
+    for word in words:
+        name, _, value = word.partition("=")
+        if word.startswith("-"):
+            is_target = name in _NX_TARGETS
+            if is_target:
+                targets.update(value.split(","))
+                continue
+        if is_target:
+            targets.update(word.split(","))
+        else:
+            rest.append(word)
+    return frozenset(targets - {""}), tuple(rest)

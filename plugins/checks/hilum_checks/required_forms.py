@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import attrs
 
-from hilum_checks import variables
+from hilum_checks import program_words, variables
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.command_matcher import match_command
 from hilum_checks.model import Commands, Words
@@ -72,7 +72,6 @@ _LONG_OPTIONS = {
 }
 # Programs that run all the tasks that their operands name, in any order.
 _RUNS_ALL = frozenset("make gmake ninja rake invoke inv task gradle gradlew mvn mvnw".split())
-_NX_TARGETS = frozenset(("-t", "--target", "--targets"))
 _TURBO_VALUED = frozenset(
     """
     --filter -F --concurrency --cache-dir --output-logs --log-order --log-prefix --env-mode --cwd
@@ -251,25 +250,6 @@ def _fits_tasks(needed: Commands, pattern: Words, command: CommandFacts, split: 
     return wanted <= given and _matches(needed, pattern, _change_words(command, words))
 
 
-def _split_nx(words: Words) -> tuple[frozenset[str], Words]:
-    """Return the targets that `nx affected -t lint test` names, and the other words."""
-    targets: set[str] = set()
-    rest: list[str] = []
-    is_target = False
-    for word in words:
-        name, _, value = word.partition("=")
-        if word.startswith("-"):
-            is_target = name in _NX_TARGETS
-            if is_target:
-                targets.update(value.split(","))
-                continue
-        if is_target:
-            targets.update(word.split(","))
-        else:
-            rest.append(word)
-    return frozenset(targets - {""}), tuple(rest)
-
-
 def _split_turbo(words: Words) -> tuple[frozenset[str], Words]:
     """Return the tasks that `turbo run lint test` names, and the other words without `run`."""
     tasks: set[str] = set()
@@ -285,4 +265,4 @@ def _split_turbo(words: Words) -> tuple[frozenset[str], Words]:
 
 
 _Splitter = Callable[[Words], tuple[frozenset[str], Words]]
-_SPLITTERS: dict[str, _Splitter] = {"nx": _split_nx, "turbo": _split_turbo}
+_SPLITTERS: dict[str, _Splitter] = {"nx": program_words.split_nx_targets, "turbo": _split_turbo}

@@ -531,6 +531,75 @@ def test_git_is_not_consulted_about_ignored_files_that_are_older_than_the_check(
     assert {os.path.basename(path) for path in asked} == {"b.log"}
 
 
+@pytest.mark.parametrize(
+    ("command", "is_check"),
+    [
+        ("uvx ruff check", True),
+        ("uvx ruff check --fix", False),
+        ("uvx ruff format", False),
+        ("go build ./...", True),
+        ("go build -race -v ./...", True),
+        ("go build .", False),
+        ("go build -o app/a.rb ./...", False),
+        ("go build -o=app/a.rb ./...", False),
+        ("go build --o app/a.rb ./...", False),
+        ("go build -mod=mod ./...", False),
+        ("go build -toolexec=bin/x ./...", False),
+        ("deno lint", True),
+        ("deno lint --fix", False),
+        ("deno test", True),
+        ("deno test -A --quiet", True),
+        ("deno test --junit-path=app/a.rb", False),
+        ("deno test -- --update", False),
+        ("deno run test", False),
+        ("bun test", True),
+        ("bun test -u", False),
+        ("bun test --update-snapshots", False),
+        ("bun test.ts", False),
+        ("bun run build", False),
+        ("nx affected -t lint", True),
+        ("npx nx affected --targets=lint,test", True),
+        ("pnpm nx run-many -t lint test --parallel=3", True),
+        ("nx affected -t lint build", False),
+        ("nx affected -t lint --fix", False),
+        ("nx affected -t lint -c fix", False),
+        ("nx affected -t lint --args=--fix", False),
+        ("nx affected -t test -u", False),
+        ("nx affected", False),
+        ("tox -e lint", True),
+        ("tox -e format", False),
+        ("nox -s tests", True),
+        ("nox -s tests -- --snapshot-update", False),
+    ],
+)
+def test_a_required_command_that_checks_does_not_make_another_one_necessary(
+    command: str, is_check: bool, project: Path
+) -> None:
+    history = CallHistory()
+    for number, each in enumerate(("make check", command)):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": each}), project, result)
+    # What checks only writes reports; a file that Git tracks counts all the same.
+    history.add_changes("1", ["out/report.xml"], project)
+    commit = json.dumps({"command": "git commit -qam x"})
+    assert (judge([Ruled(ONE)], commit, SHELL, project, history) is None) is is_check
+    history.add_changes("1", ["app/a.rb"], project)
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    "uvx ruff check|go build ./...|deno lint|deno test|bun test|nx affected -t lint|tox -e lint"
+    "|nox -s tests".split("|"),
+)
+def test_a_required_check_counts_once_it_has_succeeded(command: str, project: Path) -> None:
+    sentence = f"Run `{command}` before you commit."
+    assert not is_refused(project, sentence, command, "git commit -qam x")
+    assert not is_refused(project, sentence, f"{command} && git commit -qam x")
+    assert is_refused(project, sentence, "git commit -qam x")
+    assert is_refused(project, sentence, command, "echo x >> README.md", "git commit -qam x")
+
+
 SCRIPTS = {
     "check": "npm run lint && npm test",
     "lint": "eslint .",
