@@ -86,6 +86,28 @@ def fits(project, rules, command):
         ("Bash(apt-get install:*)", "apt install x"),
         ("Bash(kubectl delete namespace:*)", "kubectl delete ns x"),
         ("Bash(cargo run:*)", "cargo r"),
+        ("Bash(docker rm -f:*)", "docker rm --force x"),
+        ("Bash(docker rm --force:*)", "docker rm -f x"),
+        ("Bash(docker rm -f:*)", "docker rm x --force"),
+        ("Bash(docker rm -f:*)", "docker rm -vf x"),
+        ("Bash(docker rm -f:*)", "docker container rm --force x"),
+        ("Bash(docker container rm -f:*)", "docker rm --force x"),
+        ("Bash(docker rmi -f:*)", "docker image rm --force x"),
+        ("Bash(docker image rm --force:*)", "docker rmi -f x"),
+        ("Bash(docker rm -v:*)", "docker rm --volumes x"),
+        ("Bash(chmod 777:*)", "chmod 0777 x"),
+        ("Bash(chmod 0777:*)", "chmod 777 x"),
+        ("Bash(chmod -R 777:*)", "chmod --recursive 0777 x"),
+        ("Bash(yarn install)", "yarn"),
+        ("Bash(yarn install:*)", "yarn --frozen-lockfile"),
+        ("Bash(yarn install:*)", "cd web && yarn"),
+        ("Bash(yarn install:*)", "yarn --cwd web"),
+        ("Bash(yarn)", "yarn install"),
+        ("Bash(pip install:*)", "uv pip install x"),
+        ("Bash(pip3 install:*)", "uv pip install x"),
+        ("Bash(uv pip install:*)", "pip install x"),
+        ("Bash(uv pip install:*)", "pip3 install x"),
+        ("Bash(pip uninstall:*)", "uv pip uninstall x"),
     ],
 )
 def test_a_denial_holds_for_each_spelling(project, rule, command):
@@ -109,6 +131,20 @@ def test_a_denial_holds_for_each_spelling(project, rule, command):
         ("Bash(node:*)", "nodemon x.js"),
         ("Bash(docker compose down:*)", "docker compose up"),
         ("Bash(pip install:*)", "pipx install x"),
+        ("Bash(pip install:*)", "uv pip list"),
+        ("Bash(uv pip install:*)", "pip list"),
+        ("Bash(pip install:*)", "uv add x"),
+        ("Bash(docker rm -f:*)", "docker rm x"),
+        ("Bash(docker rm -f:*)", "docker run --force x"),
+        ("Bash(docker rm -f:*)", "docker rm -v x"),
+        ("Bash(docker rm -f:*)", "docker rmi --force x"),
+        ("Bash(chmod 777:*)", "chmod 0755 x"),
+        ("Bash(chmod 777:*)", "chmod 4777 x"),
+        ("Bash(chmod 0755:*)", "chmod 777 x"),
+        ("Bash(yarn install:*)", "yarn test"),
+        ("Bash(yarn install:*)", "yarn --version"),
+        ("Bash(yarn install:*)", "yarn -v"),
+        ("Bash(yarn install:*)", "yarn --cwd web test"),
         ("Bash(python manage.py migrate:*)", "python manage.py makemigrations"),
     ],
 )
@@ -158,6 +194,30 @@ def test_a_denied_tool_is_denied_without_the_runner(project, command):
 def test_a_runner_that_is_not_allowed_changes_nothing(project, lists):
     rules = read_rules(project, CLAUDE, permissions(**lists))
     assert "yes" in fits(project, rules, "uv run pytest --deploy")
+
+
+@pytest.mark.parametrize(
+    ("denied", "allowed", "command", "spared"),
+    [
+        ("pip install", "uv pip install", "uv pip install x", "pip install x"),
+        ("pip install", "uv", "uv pip install x", "pip3 install x"),
+        ("uv pip install", "pip install", "pip install x", "uv pip install x"),
+    ],
+)
+def test_a_file_that_allows_one_installer_denies_only_the_other(
+    project, denied, allowed, command, spared
+):
+    lists = {"deny": [f"Bash({denied}:*)"], "allow": [f"Bash({allowed}:*)"]}
+    rules = read_rules(project, CLAUDE, permissions(**lists))
+    assert fits(project, rules, command) == {""}
+    assert "yes" in fits(project, rules, spared)
+
+
+def test_an_installer_that_is_denied_by_name_stays_denied(project):
+    denied = ["Bash(pip install:*)", "Bash(uv pip install:*)"]
+    rules = read_rules(project, CLAUDE, permissions(deny=denied, allow=["Bash(uv:*)"]))
+    assert "yes" in fits(project, rules, "uv pip install x")
+    assert "yes" in fits(project, rules, "pip install x")
 
 
 def test_a_file_does_not_weaken_the_rules_of_another(project):

@@ -68,6 +68,7 @@ def _read(file: PermissionFile, workspace: Path) -> Iterator[RuleList]:
         return
     rules = _parse(file, place, data)
     rules.spare_runners()
+    rules.spare_installers()
     yield rules
 
 

@@ -21,6 +21,8 @@ _SAME_COMMANDS = (
     ("bunx", "bun x"),
     ("uvx", "uv tool run"),
     ("pnpx", "pnpm dlx"),
+    ("pip install", "pip3 install", "uv pip install"),
+    ("pip uninstall", "pip3 uninstall", "uv pip uninstall"),
     ("pnpm install", "pnpm i"),
     ("pnpm remove", "pnpm rm", "pnpm uninstall", "pnpm un"),
     ("bun install", "bun i"),

@@ -340,6 +340,18 @@ class RuleList:
             if _denies_bare_tool(rule):
                 self.rules[number] = attrs.evolve(rule, spares=tuple(dict.fromkeys(runners)))
 
+    def spare_installers(self) -> None:
+        """Remove what denials of `pip install` say about `uv pip install`, if the file allows that.
+
+        A denial of one installer also covers the other, unless the same file allows the other: then
+        it only says which of them to use. The same holds the other way round.
+        """
+        allowed = []
+        for entry in self.allowed:
+            allowed += [pattern_words(parse(rule, "allow").pattern or "") for rule in entry.rules]
+        installers = {_find_installer(words, or_all=True) for words in allowed} - {""}
+        self.rules = [rule for rule in self.rules if _find_added_installer(rule) not in installers]
+
     # --- conversion -------------------------------------------------------------------------------
 
     def _convert(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
@@ -555,6 +567,28 @@ def _denies_bare_tool(rule: Rule) -> bool:
         return False
     words = pattern_words(rule.pattern)
     return words[0] in _ENVIRONMENT_TOOLS and all(word == "*" for word in words[1:])
+
+
+def _find_installer(words: Sequence[str], *, or_all: bool = False) -> str:
+    """Return which installer the words of a pattern run: `pip`, `uv pip`, or none.
+
+    Args:
+        words: The words.
+        or_all: Whether `uv *` counts as `uv pip`.
+    """
+    program, verb = (*words, "", "")[:2]
+    if program == "uv" and (verb == "pip" or (or_all and verb == "*")):
+        return "uv pip"
+    return "pip" if program in ("pip", "pip3") else ""
+
+
+def _find_added_installer(rule: Rule) -> str | None:
+    """Return the installer of a rule if the entry that it comes from names only the other one."""
+    if rule.tool != "run_terminal_cmd" or rule.pattern is None or "pip" not in rule.written:
+        return None
+    installer = _find_installer(pattern_words(rule.pattern))
+    names_uv = "uv pip" in rule.written
+    return installer if installer and names_uv != (installer == "uv pip") else None
 
 
 def _is_comparable(rule: Rule) -> bool:

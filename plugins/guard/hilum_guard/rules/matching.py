@@ -23,7 +23,7 @@ from hilum_guard.effects.resolved_effects import Effect as PathEffect
 from hilum_guard.effects.resolved_effects import ResolvedEffects, values
 from hilum_guard.file_names import folded
 from hilum_guard.rules.expressions import Expression, fits_any
-from hilum_guard.rules.option_spellings import fit_options
+from hilum_guard.rules.option_spellings import fit_options, spell_arguments
 from hilum_guard.rules.patterns import (
     NAMED,
     UNKNOWN,
@@ -586,6 +586,14 @@ def _has_unknown_verb(command: SimpleCommand) -> bool:
 
 def _fit_any_spelling(wanted: Sequence[str], words: Sequence[str]) -> Fit:
     """Return whether a command matches a pattern, with its options in any order and spelling."""
+    fit = _fit_options_too(wanted, words)
+    spelled = (spell_arguments(wanted), spell_arguments(words))
+    if fit == "yes" or spelled == (wanted, words):
+        return fit
+    return _fit_options_too(*spelled) or fit
+
+
+def _fit_options_too(wanted: Sequence[str], words: Sequence[str]) -> Fit:
     fit = fit_words(wanted, words, strict=False)
     if fit == "yes":
         return fit

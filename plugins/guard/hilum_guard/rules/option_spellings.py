@@ -7,6 +7,7 @@ change something (see ``programs/git_spellings.ini``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -36,6 +37,27 @@ _SHORT_NAMES = {
 }
 
 
+# The sub-commands of Docker and Podman that delete something.
+_DOCKER_SYNTAX = {
+    "docker rm": make_syntax(flags="flv", long_options="force link volumes"),
+    "docker rmi": make_syntax(flags="f", long_options="force no-prune platform="),
+}
+_DOCKER_NAMES = {
+    "docker rm": {"--force": ("-f",), "--link": ("-l",), "--volumes": ("-v",)},
+    "docker rmi": {"--force": ("-f",)},
+}
+# The options of Yarn whose value may follow as a word: without an operand, Yarn installs.
+_YARN = make_syntax(
+    long_options=(
+        "cwd= modules-folder= cache-folder= registry= network-timeout= network-concurrency= mutex="
+        " preferred-cache-folder= global-folder= mode="
+    ),
+)
+_YARN_SHOWS = frozenset(("-v", "--version", "-h", "--help"))
+# Zeros before the digits of a mode that sets no special bits.
+_LEADING_ZEROS = re.compile(r"^0+(?=[0-7]{3}$)")
+
+
 def _read_same(text: str) -> dict[str, tuple[str, ...]]:
     """Return the options that each option stands for, from a column such as ``-D=-d,--force``."""
     pairs = [word.partition("=") for word in text.split()]
@@ -57,6 +79,28 @@ _GIT_SYNTAX = {
 _GIT_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     f"git {verb}": _read_same(columns.get("same", "")) for verb, columns in _GIT_TABLE.items()
 }
+
+
+def spell_arguments(words: Sequence[str]) -> Sequence[str]:
+    """Return `chmod 0777` as `chmod 777`, bare `yarn` as `yarn install`, `docker image rm` as `rmi`.
+
+    Args:
+        words: Program and arguments, or the words of a pattern.
+    """
+    program = folded(words[0]).replace("\\", "/").rpartition("/")[2] if words else ""
+    if program == "chmod":
+        return [_LEADING_ZEROS.sub("", word) for word in words]
+    if program in ("docker", "podman"):
+        if tuple(words[1:3]) == ("image", "rm"):
+            return [words[0], "rmi", *words[3:]]
+        return [words[0], *words[2:]] if tuple(words[1:2]) == ("container",) else words
+    # A pattern with just the name of the program is about all that it does.
+    if program in ("yarn", "yarnpkg") and not words[-1].endswith("*"):
+        parsed = parse(words[1:], _YARN)
+        shows = {name for name, _ in parsed.options} & _YARN_SHOWS
+        if not parsed.operands and not shows and not any(UNKNOWN in word for word in words):
+            return [words[0], "install", *words[1:]]
+    return words
 
 
 def fit_options(pattern: Sequence[str], words: Sequence[str]) -> Literal["", "maybe", "yes"]:
@@ -81,7 +125,10 @@ def fit_options(pattern: Sequence[str], words: Sequence[str]) -> Literal["", "ma
         words = git_words(tuple(words))
         program = " ".join(words[:2])
         size = 2
-    syntax = _GIT_SYNTAX.get(program) or SYNTAX.get(program)
+    elif program in ("docker", "podman") and len(words) > 1:
+        program = f"docker {words[1]}"
+        size = 2
+    syntax = _GIT_SYNTAX.get(program) or _DOCKER_SYNTAX.get(program) or SYNTAX.get(program)
     if syntax is None:
         return ""
     parsed = parse(words[size:], syntax)
@@ -112,7 +159,7 @@ def _is_option(word: str) -> bool:
 def _name_options(words: Sequence[str], syntax: Syntax, program: str) -> set[tuple[str, str]]:
     """Return the options in words, each with its value, under one name for each option."""
     found = set()
-    git_names = _GIT_NAMES.get(program)
+    git_names = _GIT_NAMES.get(program) or _DOCKER_NAMES.get(program)
     for name, value in parse(words, syntax).options:
         if git_names is not None:
             found |= {(each, value) for each in git_names.get(name, (name,))}
