@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum_guard import FileAccess, is_tracked
+from hilum_guard import FileAccess, filter_tracked, is_tracked
 
 from hilum_checks import call_steps, command_matcher, task_kinds
 from hilum_checks.call_facts import CallFacts
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_REMEMBERED = 200
 """Maximum number of commands to remember."""
+MAX_COVERED = 20
+"""Maximum number of commands to remember of which something hid whether they succeeded."""
 MAX_READS = 5_000
 """Maximum number of files that were read to remember."""
 _NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
@@ -116,7 +118,7 @@ class CallHistory:
             del self._succeeded[:-MAX_REMEMBERED]
             covered = call_steps.find_covered(facts)
             self._covered += [(begin, command, cover) for command, cover in covered]
-            del self._covered[:-MAX_REMEMBERED]
+            del self._covered[:-MAX_COVERED]
 
     def _note_ignored(self, access: FileAccess, root: Path, place: int) -> bool:
         """Remember a write of a file that Git ignores; return whether it does."""
@@ -130,16 +132,16 @@ class CallHistory:
             del self._ignored[next(iter(self._ignored))]
         return True
 
-    def _find_revealed(self, root: Path, *, every: bool = False) -> int:
-        """Return the place of the last write of a file that Git ignored and now tracks.
+    def _has_revealed(self, place: int, root: Path, *, every: bool = False) -> bool:
+        """Return whether Git tracks a file that it ignored when it was written after a place.
 
         Args:
+            place: The place.
             root: The root of the workspace.
             every: Whether Git may be about to track each of them.
         """
-        top = str(root)
-        places = [at for path, at in self._ignored.items() if every or is_tracked(path, top)]
-        return max(places, default=0)
+        newer = [path for path, at in self._ignored.items() if at > place]
+        return bool(newer) and (every or bool(filter_tracked(newer, str(root))))
 
     def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Remember where the writes of commands are that their words do not name."""
@@ -260,7 +262,7 @@ class CallHistory:
             required: The commands that any rule requires.
         """
         last, command = self._find_last(commands, root)
-        if command is None or last < self._find_revealed(root):
+        if command is None or self._has_revealed(last, root):
             return False
         return last >= self._find_last_write(command, root, required)
 
@@ -387,8 +389,8 @@ class CallHistory:
         if changed is not None:
             return self.is_due(constraint, root, required)
         if call_steps.reveals_ignored(facts):
-            last_ignored = self._find_revealed(root, every=True)
-            if self._find_last(constraint.needed, root)[0] < last_ignored:
+            done_before = self._find_last(constraint.needed, root)[0]
+            if self._has_revealed(done_before, root, every=True):
                 return True
         return not self.has_succeeded(constraint.needed, root, required)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from hilum.messages import ToolResult
-from hilum_checks import compile_rule, judge
-from hilum_checks.call_history import CallHistory
+from hilum_checks import call_history, compile_rule, judge
+from hilum_checks.call_history import MAX_COVERED, CallHistory
 
 from tests.support.obedience.judging import make_tool
 
@@ -498,6 +498,44 @@ def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -
     found = judge([Ruled(ONE)], call, SHELL, project, CallHistory())
     assert found is not None
     assert "`make check` ran" not in found.reason
+
+
+def test_only_the_newest_hidden_commands_are_compared_with_a_required_one(project: Path) -> None:
+    hidden = "`make check` ran, but `|` hid whether it succeeded."
+    commit = json.dumps({"command": "git commit -qam x"})
+    history = CallHistory()
+    for number in range(MAX_COVERED):
+        command = "make check | tail" if number == 0 else "bin/other | tail"
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    assert found is not None
+    assert hidden in found.reason
+    result = ToolResult("last", SHELL.name, (), data={"exit_code": 0})
+    history.add(SHELL, json.dumps({"command": "bin/other | tail"}), project, result)
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    assert found is not None
+    assert hidden not in found.reason
+
+
+def test_git_is_not_consulted_about_ignored_files_that_are_older_than_the_check(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    asked: list[str] = []
+
+    def note(paths: list[str], root: str) -> list[str]:
+        asked.extend(paths)
+        return []
+
+    monkeypatch.setattr(call_history, "filter_tracked", note)
+    history = CallHistory()
+    for number, command in enumerate(("echo x > a.log", "make check", "echo x > b.log")):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    commit = json.dumps({"command": "git commit -qm x"})
+    assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
+    assert {os.path.basename(path) for path in asked} == {"b.log"}
 
 
 SCRIPTS = {
