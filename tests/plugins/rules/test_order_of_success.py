@@ -519,9 +519,9 @@ def test_only_the_newest_hidden_commands_are_compared_with_a_required_one(projec
 
 
 def test_git_is_not_consulted_about_ignored_files_that_are_older_than_the_check(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    own_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (project / ".gitignore").write_text("*.log\n")
+    (own_project / ".gitignore").write_text("*.log\n")
     asked: list[str] = []
 
     def note(paths: list[str], root: str) -> list[str]:
@@ -532,9 +532,9 @@ def test_git_is_not_consulted_about_ignored_files_that_are_older_than_the_check(
     history = CallHistory()
     for number, command in enumerate(("echo x > a.log", "make check", "echo x > b.log")):
         result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
-        history.add(SHELL, json.dumps({"command": command}), project, result)
+        history.add(SHELL, json.dumps({"command": command}), own_project, result)
     commit = json.dumps({"command": "git commit -qm x"})
-    assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
+    assert judge([Ruled(ONE)], commit, SHELL, own_project, history) is None
     assert {os.path.basename(path) for path in asked} == {"b.log"}
 
 
