@@ -1,8 +1,8 @@
 """Recognise scripts that only activate a virtual environment: ``source .venv/bin/activate``.
 
 After any other script, a name may run something else than before: ``make`` may be a function. The
-scripts of ``venv``, ``virtualenv`` and ``uv`` differ by version, so that not their texts are compared,
-but what they do: which commands they run, and which variables they set.
+scripts of ``venv``, ``virtualenv`` and ``uv`` differ by version. Their texts are therefore not compared
+with known ones: each command and each variable in them must be one that such scripts use.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ _ENVIRONMENT = re.compile(r"VIRTUAL_ENV=(['\"]?)([^'\"$`\\\n]*)\1")
 # What only zsh and the Korn shell can read.
 _OTHER_SHELLS = re.compile(r"\"\$\{(?:\(%\):-%x|\.sh\.file)\}\"")
 
-
 # Scripts with which version managers and installers put their programs in `PATH`.
 _MANAGERS = frozenset(
     """
@@ -80,7 +79,7 @@ def list_activations(commands: Sequence[CommandFacts], root: Path) -> Iterator[s
         if _activates(command) or _loads_manager(command, root):
             yield command.source.strip()
         elif _may_write(command):
-            # It may write what a later command reads as a script.
+            # A later `source` may read a script that this command has changed.
             return
 
 
@@ -103,7 +102,7 @@ def _loads_manager(command: CommandFacts, root: Path) -> bool:
     if not path.startswith(f"{home}/") or path[len(home) + 1 :] not in _MANAGERS:
         return False
     found = os.path.realpath(path)
-    # What an agent may have written is no such script.
+    # An agent can write in the workspace, even if it is a part of the home folder.
     if f"{found}/".startswith(f"{os.path.realpath(root)}/"):
         return False
     try:
@@ -114,6 +113,7 @@ def _loads_manager(command: CommandFacts, root: Path) -> bool:
 
 
 def _may_write(command: CommandFacts) -> bool:
+    """Return whether a command may write a file."""
     is_unknown = command.effects.unknown == "all" and not only_shows(command.words)
     return is_unknown or any(access.kind != "read" for access in command.effects.files)
 
@@ -145,12 +145,12 @@ def _only_activates(text: str, folder: str) -> bool:
         return False
     encoded = source.text
     return all(
-        _is_usual(node, encoded[node.start_byte : node.end_byte].strip(), folder)
+        _is_expected(node, encoded[node.start_byte : node.end_byte].strip(), folder)
         for node in _walk(source.root)
     )
 
 
-def _is_usual(node: Node, text: str, folder: str) -> bool:
+def _is_expected(node: Node, text: str, folder: str) -> bool:
     """Return whether a part of an activation script is one that such scripts have."""
     if node.type == "ERROR":
         return False
@@ -170,6 +170,7 @@ def _is_usual(node: Node, text: str, folder: str) -> bool:
 
 
 def _walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it, without recursion, which deep nesting would exhaust."""
     waiting = [node]
     while waiting:
         node = waiting.pop()

@@ -260,10 +260,10 @@ class CallFacts:
         return UNKNOWN in script.path or is_new
 
     def _writes_script_of(self, command: CommandFacts) -> bool:
-        """Return whether the call itself writes the script that a command runs, as far as is known.
+        """Return whether the call itself writes the script that a command runs.
 
-        The commands in the script are commands of the call. If something else may change the
-        script, one of them is unknown, or is `. FILE` for a file that is copied to it.
+        The commands of such a script are among those of the call. If something else may change the
+        script, the guard adds an unknown command, or `. FILE` for a file that is copied to it.
         """
         inner = [each for each in self.commands if each.command.runners[:1] == (command.words,)]
         return bool(inner) and all(each.words[:1] not in ((".",), ("source",)) for each in inner)
@@ -293,7 +293,11 @@ class CallFacts:
         return {access.path for access in self.accesses if access.kind == "write"}
 
     def writes_file(self, path: str) -> bool:
-        """Return whether the call may write a file, whatever folder its path begins in."""
+        """Return whether the call may write a file with the name of a path, in any folder.
+
+        Args:
+            path: The path, of which only the name is compared: paths begin in different folders.
+        """
         name = os.path.basename(path)
         return any(
             os.path.basename(access.path) in (name, "") or UNKNOWN in access.path

@@ -1,4 +1,4 @@
-"""Remember which commands of a session have succeeded, and which files it has read and written."""
+"""Record which commands of a session have succeeded, and which files it has read and written."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ MAX_COVERED = 20
 """Maximum number of commands to remember of which something hid whether they succeeded."""
 MAX_READS = 5_000
 """Maximum number of files that were read to remember."""
+# Codes of calls that were refused before they ran.
 _NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
 _STEPS = 1_000_000
-"""The distance between the places of two calls in the order of all that a session does."""
+"""The distance between the places of two calls; the commands of a call have places in between."""
 
 
 class CallHistory:
-    """What all agents of a session have written, and which of their commands have succeeded.
+    """The writes, reads and successful commands of all agents of a session.
+
+    Each has a place: a number that grows with every call, so that places show what came later.
 
     Args:
         given: Files whose text is in the prompt, so that they need not be read.
@@ -57,13 +60,14 @@ class CallHistory:
         self._calls = 0
         self._answered = 0
         self._succeeded: list[tuple[int, CommandFacts]] = []
-        # The places of the commands, which increase; those of the last writes of each kind.
+        # The place of the last write to each file.
         self._writes: dict[FileAccess, int] = {}
         self._reads: dict[FileAccess, None] = {}
-        # Where the writes are that a call does not name, and the calls that only check the project.
+        # By call: the place of the writes that its words do not name. The calls that only check.
         self._begins: dict[str, int] = {}
         self._checking: set[str] = set()
-        # The formatters of the calls that only format, and the writes that come from nothing else.
+        # By call that only formats: its formatters. Then the writes of formatters, which do not make
+        # a check necessary again if a rule requires the formatter.
         self._formatting: dict[str, tuple[CommandFacts, ...]] = {}
         self._formatted: dict[FileAccess, int] = {}
         self._formatters: dict[int, tuple[CommandFacts, ...]] = {}
@@ -121,7 +125,7 @@ class CallHistory:
             del self._covered[:-MAX_COVERED]
 
     def _note_ignored(self, access: FileAccess, root: Path, place: int) -> bool:
-        """Remember a write of a file that Git ignores; return whether it does."""
+        """Add a write if Git ignores the file, and return whether it does."""
         if access.kind in ("read", "any") or not is_ignored(access, root):
             return False
         self._writes[access] = max(self._writes.get(access, 0), place)
@@ -144,7 +148,7 @@ class CallHistory:
         return bool(newer) and (every or bool(filter_tracked(newer, str(root))))
 
     def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
-        """Remember where the writes of commands are that their words do not name."""
+        """Add the places of the writes that the words of commands do not name."""
         unseen = call_steps.find_unseen(facts)
         # What a program has written is known after the call, but not which of its commands did it.
         self._begins[result.call_id] = begin + max(unseen, default=0)
@@ -167,7 +171,7 @@ class CallHistory:
             root: The root of the workspace.
         """
         if call_id in self._checking:
-            # Reports and caches of the tests are no change of the project.
+            # Tests write reports and caches, which are no change of the project.
             paths = [path for path in paths if is_tracked(str(root / path), str(root))]
         if not paths:
             return
@@ -225,7 +229,7 @@ class CallHistory:
         """
         names = [pattern.strip("/") for pattern in needed.patterns]
         is_name = not any(char in name for name in names for char in "*?[{~")
-        # A rule about a file that was renamed would otherwise stop all work.
+        # If the file was renamed, nothing could satisfy the rule.
         if is_name and not any((root / name).exists() for name in names):
             return True
         if not self._given.isdisjoint((root / name).resolve() for name in names):

@@ -26,7 +26,7 @@ from hilum_checks.model import Commands
 from hilum_checks.shell_texts import read_shell_text, runs_shell_text
 from hilum_checks.success_order import SuccessOrder, read_order
 
-# Programs that make or remove folders, in which Git sees no change.
+# Programs that make or remove folders. Git does not track empty folders.
 _MAKES_FOLDERS = frozenset(("mkdir", "rmdir"))
 _CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .coverage htmlcov node_modules"
@@ -93,8 +93,8 @@ def find_writes(facts: CallFacts) -> list[Step]:
     without_text: set[FileAccess] = set()
     for index, command in enumerate(facts.commands):
         start = _find_start(index, facts)
-        # What a formatter writes is its work, which comes no later than its success, and so is what
-        # a script writes.
+        # A formatter or a script has written its files by the time it succeeds, so that these writes
+        # do not come after its own success.
         is_work = is_formatter(command) or _runs_shell_script(facts.commands[start])
         place = 2 * start if is_work else 2 * index + 1
         places.update(dict.fromkeys(command.effects.files, place))
@@ -142,7 +142,7 @@ def is_inside(access: FileAccess, root: str) -> bool:
 
 
 def _is_cache(access: FileAccess) -> bool:
-    """Return whether an access only deletes what programs keep for later, and create again."""
+    """Return whether an access only deletes a cache, which programs create again."""
     return access.kind == "delete" and os.path.basename(access.path.rstrip("/")) in _CACHES
 
 
@@ -382,7 +382,7 @@ def _list_layers(text: str, facts: CallFacts) -> list[_Layer]:
     while True:
         outer = layers[-1]
         last = len(outer.order.commands) - 1
-        # Only what is the last command has an end that comes after all others.
+        # The exit code of the text is that of its last command, so that only this one is followed.
         found = read_shell_text(outer.order.commands[last]) if last >= 0 else None
         if found is None or last not in outer.order.list_after_success():
             return layers

@@ -40,7 +40,7 @@ SCRIPTS = (
 )
 # Texts about code may name what code must not contain.
 TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
-# Data, which programs write by the thousand lines, and which contains no constructs of code.
+# Data contains no constructs of code. Programs write it by the thousand lines.
 DATA = ("*.csv", "*.tsv", "*.log", "*.parquet", "*.arrow", "*.feather")
 DEFAULT_EXPORT = (
     r"^\s*export\s+default\b"
@@ -183,7 +183,7 @@ def code_expression(name: str) -> str:
     return found
 
 
-# What runners of JavaScript's tests are called with.
+# `it.only(`: the functions of JavaScript's test runners, with their modifiers.
 _TEST_MODIFIER = re.compile(
     r"(it|test|describe|suite|context|bench)?\.(only|skip|todo|fails|failing)\("
 )

@@ -190,7 +190,7 @@ def _insert_named_paths(tree: ast.Module) -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    # Code reads a name in a class as `Class.name`.
+    # Code may read a name in a class as `Class.name`, which the analysis does not follow.
     in_classes = {
         node
         for outer in ast.walk(tree)
@@ -199,7 +199,7 @@ def _insert_named_paths(tree: ast.Module) -> None:
     }
     values: dict[str, ast.expr] = {}
     inserting = _NamedPaths(values)
-    # A path may be made of one that has a name already.
+    # `a = Path("x")` precedes `b = a / "y"`, so that the paths known so far are inserted first.
     for statement in [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]:
         target = statement.targets[0]
         if len(statement.targets) > 1 or statement in in_classes:
@@ -208,13 +208,13 @@ def _insert_named_paths(tree: ast.Module) -> None:
             continue
         value = inserting.visit(copy.deepcopy(statement.value))
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-        if _is_plain(value) and names <= _PATH_ROOTS and _names_path(value):
+        if _is_plain(value) and names <= _PATH_ROOTS and _contains_text(value):
             values[target.id] = value
     if values:
         inserting.visit(tree)
 
 
-def _names_path(value: ast.expr) -> bool:
+def _contains_text(value: ast.expr) -> bool:
     """Return whether an expression contains text."""
     return any(
         isinstance(node, ast.Constant) and isinstance(node.value, str) for node in ast.walk(value)
@@ -222,7 +222,7 @@ def _names_path(value: ast.expr) -> bool:
 
 
 class _NamedPaths(ast.NodeTransformer):
-    """Writes paths in place of their names, and removes the statements that give the names."""
+    """A transformer that inserts paths in place of their names, and removes their assignments."""
 
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self.values = values

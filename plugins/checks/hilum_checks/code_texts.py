@@ -180,7 +180,7 @@ _GLOB = re.compile(rf"(?:{_PATH_CALL}|\b(\w+))\.(r?)glob\(\s*(['\"])([^'\"\n]*)\
 
 
 REMOVED_PATH = "\N{DOTTED CIRCLE}"
-"""Takes the place of a path that code only reads; no rule names it."""
+"""A placeholder for a path that code only reads. No path that a rule names contains it."""
 
 
 def _join_globs(text: str) -> str:

@@ -373,7 +373,8 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
     if any(number not in each for (_, number), each in zip(numbers, given, strict=True)):
         is_hidden = any(UNKNOWN in value for each in given for value in each)
         return "maybe" if is_hidden or _may_be_hidden(pattern, words) else ""
-    # Such a number is no operand: `uvicorn app --workers 4` fits `uvicorn --workers 4`.
+    # The number is the option's value and no operand: `uvicorn app --workers 4` fits `uvicorn
+    # --workers 4`.
     pattern = _leave_out_numbers(pattern, numbers)
     end -= len(numbers)
     options = [word for word in pattern[:end] if _is_option(word)]
@@ -395,7 +396,7 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         plain = [word for word in pattern[:end] if not _is_option(word)]
         plain += pattern[end:]
         fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
-    # Of several numbers, the program uses one.
+    # If an option is given several numbers, programs differ in which they use.
     if fit == "yes" and (missing or any(len(set(each)) > 1 for each in given)):
         fit = "maybe"
     is_new = not constraint.new or pattern[:3] in _ONLY_NEW

@@ -20,8 +20,10 @@ MIN_TYPES = 3
 WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
 
 
-# What shows that a list of types is not complete: "`feat:`, `fix:`, `docs:` or similar".
-_GOES_ON = re.compile(r"\b(?:similar|other|others|more|like|e g|as|another|appropriate|等)\b|等")
+# Words which show that a list of types is not complete: "`feat:`, `fix:`, `docs:` or similar".
+_IS_INCOMPLETE = re.compile(
+    r"\b(?:similar|other|others|more|like|e g|as|another|appropriate|等)\b|等"
+)
 # What else messages are to be: it does not change the form.
 _STYLE = frozenset(
     """
@@ -47,7 +49,7 @@ def read_wanted_message(tokens: Sequence[Token], scope: Scope) -> Messages | Non
             if rest:
                 text = " ".join(token.text or f"`{token.word}`" for token in rest)
                 scope.omitted.append(re.sub(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])", "", text))
-                if _GOES_ON.search(text) and found.expression.startswith(r"\A(?:"):
+                if _IS_INCOMPLETE.search(text) and found.expression.startswith(r"\A(?:"):
                     found = attrs.evolve(found, expression=CONVENTIONAL)
             # "Messages in English: `type: description`" is read as the form only.
             languages = clauses[0].nouns & {"english", "chinese"}

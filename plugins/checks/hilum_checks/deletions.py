@@ -43,10 +43,8 @@ _TEMPORARY = re.compile(
     r"tempfile|mkd?s?temp|tmpdir|TMPDIR|Tempfile|tmp_path|/tmp\b", re.IGNORECASE
 )
 _COMMENT = re.compile(r"^\s*(?:#|//).*$", re.MULTILINE)
-
-
-# What programs keep for later, and make again on their own. To install `node_modules` or `.venv` again
-# needs the network, and `dist` may contain a release.
+# Caches that programs create again when they need them. `node_modules` and `.venv` are not among them,
+# because they can only be installed again from the network, nor is `dist`, which may contain a release.
 _CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov .eslintcache"
     " .parcel-cache .turbo .pytype .ipynb_checkpoints".split()
@@ -59,7 +57,7 @@ def deletes_caches(access: FileAccess, facts: CallFacts, findings: Findings | No
     Args:
         access: The access.
         facts: The call.
-        findings: The files that a search finds, for which `{}` stands in the path.
+        findings: The files that a search finds, if the path contains `{}` in their place.
     """
     if access.kind != "delete" or UNKNOWN in access.path:
         return False
@@ -75,7 +73,7 @@ def deletes_caches(access: FileAccess, facts: CallFacts, findings: Findings | No
 
 
 def _is_cache(path: str, facts: CallFacts) -> bool:
-    """Return whether a path is that of a cache, or in one, also after links were followed."""
+    """Return whether a path is a cache or inside one, also with links followed."""
     root = facts.matcher.real_root
     for each in (os.path.normpath(path), os.path.realpath(path)):
         inner = each.removeprefix(f"{root}/")

@@ -449,7 +449,7 @@ def _read_first(text: str, folder: PurePosixPath) -> Reading:
 # --- regular expressions --------------------------------------------------------------------------
 
 
-# `^` or `$` outside of a set of characters, as far as this can be told.
+# `^` or `$` that is probably an anchor, and not a character of a set.
 _ANCHOR = re.compile(r"(?<![\\\[])\^|(?<!\\)\$")
 
 

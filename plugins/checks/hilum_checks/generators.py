@@ -1,4 +1,7 @@
-"""Find files that a program generates and a redirection stores, which nobody edits by hand."""
+"""Recognise redirections that store what a program generates: ``uv export > requirements.lock``.
+
+Rules about editing by hand do not cover them.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ _PRINT_PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "poetry": (("export",),),
     "pdm": (("export",),),
 }
-# Programs that run scripts, whose output is the work of the script.
+# Programs that run scripts, and print nothing themselves.
 _INTERPRETERS = frozenset("python python3 node bun deno tsx ts-node ruby php perl".split())
 
 
 def is_generated(access: FileAccess, facts: CallFacts) -> bool:
-    """Return whether a redirection stores what a program generates. Reads the disk.
+    """Return whether a redirection stores what a program generates. Blocks.
 
-    That is a list of packages (`uv export > requirements.lock`), or the output of a script that Git
+    The program prints a list of packages (`uv export > requirements.lock`), or the output of a script that Git
     tracks and that was not changed (`python scripts/dump.py > openapi.json`).
 
     Args:
@@ -38,7 +41,7 @@ def is_generated(access: FileAccess, facts: CallFacts) -> bool:
 
 
 def _generates(command: CommandFacts, facts: CallFacts) -> bool:
-    """Return whether a command prints what it generates, and not what it is given."""
+    """Return whether a command prints what it generates, and not text that the call contains."""
     has_input = command.command.stdin is not None or bool(command.command.reads)
     if has_input or any(UNKNOWN in word for word in command.words) or _is_piped(command, facts):
         return False

@@ -24,19 +24,20 @@ _FILES = {
 _PLAIN_OPTION = re.compile(r"-j\d*|-s|--silent|--no-print-directory|--quiet|-q")
 _MAKE_RULE = r"^{goal}[ \t]*:(?![:=])[ \t]*([^=;#\n]*?)[ \t]*(?:[;#].*)?$"
 _JUST_RULE = r"^@?{goal}[ \t]*:(?!=)[ \t]*([^=#\n]*?)[ \t]*(?:#.*)?$"
-# What makes it uncertain which rules there are, or whether a failure counts.
+# Lines that may add or change rules, or make failures count for nothing.
 _UNCERTAIN = re.compile(
     r"^[ \t]*(?:-?include|sinclude|ifn?eq|ifn?def|else|endif|define|MAKEFLAGS|\.IGNORE|import|mod)\b|\\$",
     re.MULTILINE,
 )
 _NAME = re.compile(r"[\w.-]+")
 MAX_GOALS = 50
+"""Maximum number of goals or scripts to follow."""
 
 
 def list_prerequisites(words: Words, cwd: str | None, root: str) -> Iterator[Words]:
     """Yield `make lint` and `make test` for `make check`, which certainly runs both. Blocks.
 
-    Only a file of the project that has not changed says so.
+    A file that an agent may have changed proves nothing.
 
     Args:
         words: The program and its arguments.

@@ -1,7 +1,6 @@
 """Decide which files Git certainly ignores, without starting Git.
 
-What it ignores is not committed, so that checks which passed before such a file was written still
-hold, be it a log or generated code.
+An ignored file is not committed. Checks that passed before it was written are therefore still valid.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def is_ignored(access: FileAccess, root: Path) -> bool:
 
 
 def _is_ignored(path: str, root: Path, patterns: tuple[str, ...]) -> bool:
-    """Return whether Git ignores a file, and what it is a link to."""
+    """Return whether Git ignores a file and, if it is a link, also its target."""
     if os.path.isdir(path) or _has_other_names(path):
         return False
     top = os.path.realpath(root)
@@ -67,7 +66,7 @@ def _is_ignored(path: str, root: Path, patterns: tuple[str, ...]) -> bool:
 
 
 def _has_other_names(path: str) -> bool:
-    """Return whether a file is also another file, to which a hard link leads."""
+    """Return whether a file has several hard links, of which Git may track another one."""
     try:
         return os.stat(path).st_nlink > 1
     except OSError:

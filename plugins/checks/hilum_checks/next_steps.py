@@ -1,4 +1,4 @@
-"""Say what the model should do after a rule has denied a call."""
+"""Find the next step that a denial names: what the model should do instead of the call."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ class _Match:
         )
 
     def _is_unfinished(self, form: str) -> bool:
-        """Return whether a rule about existing files leaves out a file that is not the project's yet."""
+        """Return whether a rule about existing files does not cover a file that was only just made."""
         if not self.constraint.only_existing:
             return False
         path = os.path.join(self.view.real_root, form)

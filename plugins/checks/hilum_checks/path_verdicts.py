@@ -44,8 +44,8 @@ def match_paths(
             continue
         if fit == "yes" and not (is_format and _is_part(constraint, access, facts)):
             return "yes", f"{describe_access(access)} {path[:200]}"
-        # A formatter that cannot write one of many files formats the others. Formatting a folder is
-        # everyday work, which leaves files that are well formatted as they are.
+        # A formatter that cannot write one of many files formats the others. It changes nothing in
+        # files that are already formatted, so that a rule about some of them is not broken.
         is_left_out = is_format and (is_kept or bool(access.endings))
         if not is_left_out:
             doubt = doubt or _describe_doubt(constraint, access, path)
@@ -325,7 +325,7 @@ _HAS_SUB_COMMANDS = frozenset(
 _CREATES_NO_FILES = frozenset("black gofmt goimports isort rustfmt".split())
 # Sub-commands whose further words name what they create.
 _CREATING = frozenset("clone create g gen generate init n new scaffold startapp worktree".split())
-# What `git worktree` does to working trees that exist, and their names are no new files.
+# Commands of `git worktree` about working trees that exist, whose operands are no new files.
 _KEEPS_TREES = frozenset("list lock prune remove repair unlock".split())
 _BARE = re.compile(r"[\w:@-]+")
 

@@ -1,4 +1,4 @@
-"""Tell the texts that a script of `sed` adds to a file from those that it finds or deletes."""
+"""Find the texts that a script of `sed` adds to a file, without those that it finds or deletes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hilum_checks.command_facts import CommandFacts
 from hilum_checks.edited_lines import find_scripts
 
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)"
-# A command that deletes or prints lines, or that replaces text. All others, such as `a`, `r` and
-# `y`, may add what the script does not show, or show it in another form.
+# A command that deletes or prints lines, or that replaces text. Other commands are not understood:
+# `r` adds text that is not in the script, and `y` changes single characters.
 _COMMAND = re.compile(
     rf"[\s;]*+(?P<lines>(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~]\d+))?)?)\s*+!?\s*+"
     r"(?:s(?P<mark>[^\w\s\\])(?P<pattern>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)"
@@ -70,7 +70,7 @@ def _read_script(script: str, *, is_extended: bool) -> str | None:
             text = _resolve(command, is_extended=is_extended)
             if text is None:
                 return None
-            # `/A/s|// ||` may make code of a comment that contains A.
+            # `/A/s|// ||` uncomments a line with A, so that the text of the address counts as added.
             added += [text, command["lines"].replace("\\", "")]
     return "\n".join(added)
 

@@ -34,9 +34,11 @@ _STRICT = re.compile(r"set(?:\s+-[ux]*e[eux]*(?:o\s+pipefail)?|\s+-o\s+(?:errexi
 _OF_SHELL = re.compile(
     r"BASH\w*|PATH|path|IFS|ENV|CDPATH|GLOBIGNORE|EXECIGNORE|SHELLOPTS|POSIXLY_CORRECT|HOME|PWD|OLDPWD"
 )
+# Nodes of the grammar that may change the shell.
 _RUNS = frozenset(
     "command declaration_command unset_command test_command function_definition".split()
 )
+# Nodes through which a search for earlier commands continues.
 _TRANSPARENT = frozenset(("redirected_statement", "pipeline", "negated_command"))
 _GROUPS = frozenset(("subshell", "compound_statement"))
 _HEREDOC_PARTS = frozenset(("heredoc_start", "heredoc_body", "heredoc_end", "file_redirect"))
@@ -63,7 +65,7 @@ class SuccessOrder:
         except UnreadableShell:
             return
         self._all = list(_walk(self._source.root))
-        # What runs in the background may write at any time.
+        # A command in the background may write at any time, so that no order is certain.
         if any(node.type == "&" for node in self._all):
             return
         self._nodes = [node for node in self._all if node.type == "command"]
@@ -272,6 +274,7 @@ class SuccessOrder:
         return []
 
     def _list_redirected(self, node: Node) -> list[Node]:
+        """Return the commands that have succeeded if a command with redirections has."""
         body = node.child_by_field_name("body")
         proven = self._list_succeeded(body) if body is not None else []
         for redirect in node.named_children:
@@ -355,6 +358,7 @@ def _is_list(node: Node) -> bool:
 
 
 def _walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it, in the order of the text."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -363,4 +367,5 @@ def _walk(node: Node) -> Iterator[Node]:
 
 
 def _statements(node: Node) -> list[Node]:
+    """Return the parts of a node, without comments."""
     return [child for child in node.named_children if child.type != "comment"]

@@ -21,7 +21,7 @@ _HOME_FOLDER = (
     r"|\.composer/vendor/bin|\.config/composer/vendor/bin)"
 )
 _SYSTEM_FOLDER = r"(?:/usr(?:/local)?(?:/go)?|/opt/homebrew|/snap)?/s?bin"
-# Where the programs are that a project, the user or the system has installed.
+# The folders in which a project, the user or the system installs programs.
 _FOLDER = rf"(?:{_OWN_FOLDER}|{_HOME_FOLDER}|{_SYSTEM_FOLDER})/?"
 # A path inside the folder in which the command runs.
 _OWN_PATH = r"(?:(?:\$PWD(?!\w)|\$\{PWD\})/?)?+(?!/)(?:(?!\.\.)[\w./-])*+"

@@ -101,7 +101,7 @@ def judge(
                 continue
             forbidden = constraint.before
         if isinstance(constraint, ReadFirst) and isinstance(forbidden, Paths):
-            # What a formatter rewrites says the same as before, so that nothing need be read first.
+            # A formatter keeps the meaning of a file, so that nobody needs to have read it.
             fit, action = match_paths(
                 forbidden, facts, is_denied=effect == "deny", with_formats=False
             )
