@@ -33,6 +33,9 @@ _CATEGORIES = {
 _MAX_COPIES = 3
 # Loops with more positions than this are not examined.
 _MAX_LOOP = 400
+# As a plain number, because operations on a flag of `re` take longer than all others here.
+_IGNORECASE = int(re.IGNORECASE)
+_DOTALL = int(re.DOTALL)
 # Characters that stand for all those that an expression does not name.
 _USUAL = "a1 _\n\té中\x00"
 
@@ -136,14 +139,18 @@ class _Automaton:
         return _Part(first, last, empty)
 
     def _find_chars(self, operator: str, argument: Any) -> frozenset[str]:
+        ignores_case = bool(self.flags & _IGNORECASE)
+        if operator == "LITERAL" and not ignores_case:
+            return frozenset(chr(argument)).intersection(self.alphabet)
         return frozenset(
             char
             for char in self.alphabet
-            if any(self._matches(operator, argument, each) for each in self._cases(char))
+            if self._matches(operator, argument, char)
+            or (ignores_case and self._matches_other_case(operator, argument, char))
         )
 
-    def _cases(self, char: str) -> set[str]:
-        return {char, char.lower(), char.upper()} if self.flags & re.IGNORECASE else {char}
+    def _matches_other_case(self, operator: str, argument: Any, char: str) -> bool:
+        return any(self._matches(operator, argument, each) for each in (char.lower(), char.upper()))
 
     def _matches(self, operator: str, argument: Any, char: str) -> bool:
         match operator:
@@ -152,7 +159,7 @@ class _Automaton:
             case "NOT_LITERAL":
                 return char != chr(argument)
             case "ANY":
-                return char != "\n" or bool(self.flags & re.DOTALL)
+                return char != "\n" or bool(self.flags & _DOTALL)
             case "RANGE":
                 return len(char) == 1 and argument[0] <= ord(char) <= argument[1]
             case "CATEGORY":
@@ -242,9 +249,11 @@ def find_components(graph: Mapping[int, set[int]]) -> Iterator[set[int]]:
 
 def find_ambiguous_loop(pattern: str, flags: int = 0) -> str | None:
     """Return a text that a loop of an expression matches in two ways; ``None`` if there is none."""
+    if not any(char in pattern for char in "*+{"):
+        return None
     parsed = _parser.parse(pattern, flags)
     literals = {char for char in pattern if char.isprintable()}
     alphabet = "".join(sorted(literals | set(_USUAL)))
-    automaton = _Automaton(parsed.state.flags, alphabet)
+    automaton = _Automaton(int(parsed.state.flags), alphabet)
     automaton.build(parsed)
     return automaton.find_ambiguous_loop()

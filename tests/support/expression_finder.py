@@ -12,6 +12,8 @@ from typing import Any
 # Containers of a module deeper than this, and their items beyond this number, are not searched.
 _MAX_DEPTH = 3
 _MAX_ITEMS = 500
+# Only modules with such a call are parsed, which takes longer than everything else here.
+_CALL_OF_RE = re.compile(r"\bre\.\w+\(")
 
 
 def find_expressions(module: ModuleType) -> Iterator[tuple[str, int]]:
@@ -21,7 +23,10 @@ def find_expressions(module: ModuleType) -> Iterator[tuple[str, int]]:
     """
     for value in list(vars(module).values()):
         yield from _find_compiled(value, 0)
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
+    source = inspect.getsource(module)
+    if _CALL_OF_RE.search(source) is None:
+        return
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and _is_of_re(node.func) and node.args:
             yield from _evaluate(node.args[0], module)
 

@@ -18,7 +18,7 @@ from hilum.program_start import find_start
 from hilum_guard import UNKNOWN, ShellSource, UnreadableShell
 
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.information_commands import only_shows
+from hilum_checks.command_kinds import only_shows
 
 if TYPE_CHECKING:
     from tree_sitter import Node

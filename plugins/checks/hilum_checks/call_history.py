@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum_guard import FileAccess, is_tracked
+from hilum_guard import FileAccess, filter_tracked, is_tracked
 
-from hilum_checks import call_steps, command_matcher, task_kinds
+from hilum_checks import call_steps, command_kinds, command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.ignored_files import is_ignored
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_REMEMBERED = 200
 """Maximum number of commands to remember."""
+MAX_COVERED = 20
+"""Maximum number of commands to remember of which something hid whether they succeeded."""
 MAX_READS = 5_000
 """Maximum number of files that were read to remember."""
 _NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
@@ -84,7 +86,7 @@ class CallHistory:
             return
         facts = CallFacts.parse(tool, arguments, root)
         if not result.code and result.data.get("exit_code", 0) == 0:
-            self._add_reads(_list_shown(facts))
+            self._add_reads(command_kinds.list_shown_files(facts))
         if tool.risk == "read":
             return
         self._calls += 1
@@ -103,7 +105,7 @@ class CallHistory:
 
     def _add_commands(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Add the writes of commands, and the commands that have succeeded."""
-        formatters = list(filter(task_kinds.is_formatter, facts.commands))
+        formatters = list(filter(command_kinds.is_formatter, facts.commands))
         for place, access, ignored in call_steps.find_writes(facts):
             if ignored and self._note_ignored(access, facts.matcher.root, begin + place):
                 continue
@@ -116,7 +118,7 @@ class CallHistory:
             del self._succeeded[:-MAX_REMEMBERED]
             covered = call_steps.find_covered(facts)
             self._covered += [(begin, command, cover) for command, cover in covered]
-            del self._covered[:-MAX_REMEMBERED]
+            del self._covered[:-MAX_COVERED]
 
     def _note_ignored(self, access: FileAccess, root: Path, place: int) -> bool:
         """Remember a write of a file that Git ignores; return whether it does."""
@@ -130,16 +132,16 @@ class CallHistory:
             del self._ignored[next(iter(self._ignored))]
         return True
 
-    def _find_revealed(self, root: Path, *, every: bool = False) -> int:
-        """Return the place of the last write of a file that Git ignored and now tracks.
+    def _has_revealed(self, place: int, root: Path, *, every: bool = False) -> bool:
+        """Return whether Git tracks a file that it ignored when it was written after a place.
 
         Args:
+            place: The place.
             root: The root of the workspace.
             every: Whether Git may be about to track each of them.
         """
-        top = str(root)
-        places = [at for path, at in self._ignored.items() if every or is_tracked(path, top)]
-        return max(places, default=0)
+        newer = [path for path, at in self._ignored.items() if at > place]
+        return bool(newer) and (every or bool(filter_tracked(newer, str(root))))
 
     def _note_unseen(self, facts: CallFacts, result: ToolResult, begin: int) -> None:
         """Remember where the writes of commands are that their words do not name."""
@@ -260,7 +262,7 @@ class CallHistory:
             required: The commands that any rule requires.
         """
         last, command = self._find_last(commands, root)
-        if command is None or last < self._find_revealed(root):
+        if command is None or self._has_revealed(last, root):
             return False
         return last >= self._find_last_write(command, root, required)
 
@@ -272,7 +274,7 @@ class CallHistory:
         Two formatters would otherwise make each other necessary for ever, and so would a check and
         a formatter that the rules name in this order.
         """
-        if task_kinds.is_formatter(command):
+        if command_kinds.is_formatter(command):
             return self._last_edit
         places = [
             place
@@ -354,7 +356,7 @@ class CallHistory:
             begin = self._find_last(constraint.before, root)[0] if constraint.before else 0
             inner = [step.access for step in steps]
             return self._lacks_change(constraint.needed, changed, matcher, begin, inner)
-        formatters = list(filter(task_kinds.is_formatter, facts.commands))
+        formatters = list(filter(command_kinds.is_formatter, facts.commands))
         writes = [
             (step.place, [each for each in formatters if step.access in each.effects.files])
             for step in steps
@@ -362,7 +364,7 @@ class CallHistory:
         ]
         if changed is None:
             writes += [
-                (each, [writer] if task_kinds.is_formatter(writer) else [])
+                (each, [writer] if command_kinds.is_formatter(writer) else [])
                 for each, writer in call_steps.find_writers(facts, required)
                 if each < place
             ]
@@ -374,7 +376,7 @@ class CallHistory:
         ]
         last = max(counting, default=-1)
         done = [
-            (each, last_edit if task_kinds.is_formatter(earlier) else last)
+            (each, last_edit if command_kinds.is_formatter(earlier) else last)
             for each, earlier in call_steps.find_proven(facts, command)
             if command is not None
             and each < place
@@ -387,8 +389,8 @@ class CallHistory:
         if changed is not None:
             return self.is_due(constraint, root, required)
         if call_steps.reveals_ignored(facts):
-            last_ignored = self._find_revealed(root, every=True)
-            if self._find_last(constraint.needed, root)[0] < last_ignored:
+            done_before = self._find_last(constraint.needed, root)[0]
+            if self._has_revealed(done_before, root, every=True):
                 return True
         return not self.has_succeeded(constraint.needed, root, required)
 
@@ -431,7 +433,7 @@ class CallHistory:
             if command is None:
                 return self.last_write > last
             return self._find_last_write(command, root, required) > last
-        formats = command is None or not task_kinds.is_formatter(command)
+        formats = command is None or not command_kinds.is_formatter(command)
         newer = self._list_newer(last, formats=formats)
         return any(_covers(matcher, changed, access) for access in newer)
 
@@ -470,30 +472,3 @@ def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
     # The file exists now, so that a write of a new file would look like a change.
     actions: frozenset[Action] = WRITES
     return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
-
-
-# Programs that read files, but show only how large or equal they are, or nothing.
-_SHOWS_NOTHING = frozenset(
-    """
-    wc md5sum sha1sum sha256sum sha512sum cksum b2sum cp mv install rsync stat file touch test cmp
-    gzip tar zip base64
-    """.split()
-)
-_QUIET_SEARCH = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
-
-
-def _list_shown(facts: CallFacts) -> list[FileAccess]:
-    """Return the accesses of a call, without those of commands that show nothing of a file."""
-    silent = [command for command in facts.commands if _shows_nothing(command)]
-    others = [command for command in facts.commands if command not in silent]
-    hidden = {access for command in silent for access in command.effects.files}
-    hidden -= {access for command in others for access in command.effects.files}
-    return [access for access in facts.accesses if access not in hidden]
-
-
-def _shows_nothing(command: CommandFacts) -> bool:
-    """Return whether a command reads a file, and shows nothing of what is in it."""
-    if command.effects.program in _SHOWS_NOTHING:
-        return True
-    is_search = command.effects.program in ("grep", "egrep", "fgrep", "rg")
-    return is_search and not _QUIET_SEARCH.isdisjoint(command.words[1:])

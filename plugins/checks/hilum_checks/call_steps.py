@@ -18,6 +18,7 @@ from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file
 from hilum_checks import command_matcher, program_words, required_forms, variables
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.command_kinds import checks_only, does_its_work, is_formatter
 from hilum_checks.git_folders import find_containing, find_folder, list_commands, sets_git_folder
 from hilum_checks.goal_prerequisites import list_prerequisites
 from hilum_checks.ignored_files import is_ignored
@@ -25,7 +26,6 @@ from hilum_checks.model import Commands
 from hilum_checks.shell_texts import read_shell_text, runs_shell_text
 from hilum_checks.step_limit import count_step
 from hilum_checks.success_order import SuccessOrder, read_order
-from hilum_checks.task_kinds import checks_only, does_its_work, is_formatter
 
 # Programs that make or remove folders, in which Git sees no change.
 _MAKES_FOLDERS = frozenset(("mkdir", "rmdir"))

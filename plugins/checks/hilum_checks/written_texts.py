@@ -17,6 +17,7 @@ from hilum_checks.code_operations import remove_harmless
 from hilum_checks.code_remarks import blank_remarks, blank_rust_tests
 from hilum_checks.code_texts import find_paths, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.command_kinds import checks_only
 from hilum_checks.command_words import list_outputs, list_texts
 from hilum_checks.commit_texts import find_commit_messages
 from hilum_checks.expressions import count_matches, find_match
@@ -28,7 +29,6 @@ from hilum_checks.path_matcher import Fit
 from hilum_checks.request_texts import find_request_texts
 from hilum_checks.required_texts import match_required
 from hilum_checks.sed_scripts import find_added_texts
-from hilum_checks.task_kinds import checks_only
 
 # --- content --------------------------------------------------------------------------------------
 

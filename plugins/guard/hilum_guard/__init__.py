@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.file_names import resolve_links
     from hilum_guard.hosts.addresses import host_of
-    from hilum_guard.new_files import is_new_file, is_own_file, is_tracked, note_tracked
+    from hilum_guard.new_files import (
+        filter_tracked,
+        is_new_file,
+        is_own_file,
+        is_tracked,
+        note_tracked,
+    )
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
     from hilum_guard.programs.options import make_syntax as make_option_syntax
     from hilum_guard.programs.options import operands
@@ -85,6 +91,7 @@ __all__ = [
     "explain_rule",
     "explain_secret_file",
     "explain_unknown_tool",
+    "filter_tracked",
     "find_dangers",
     "find_git_top",
     "fit_path",
@@ -133,6 +140,7 @@ _MODULES = {
     "resolve_links": "file_names",
     "is_own_file": "new_files",
     "is_tracked": "new_files",
+    "filter_tracked": "new_files",
     "note_tracked": "new_files",
     "CHANGED": "effects.file_access",
     "UNKNOWN": "effects.file_access",

@@ -7,7 +7,7 @@ import stat
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -99,6 +99,29 @@ def is_tracked(path: str, root: str) -> bool:
         root: The root of the workspace, which may be a folder inside a repository.
     """
     return _find_tracking(path, root) is not Tracking.UNTRACKED
+
+
+def filter_tracked(paths: Iterable[str], root: str) -> list[str]:
+    """Return those of several files for which ``is_tracked`` is true. Blocks.
+
+    The index is looked up once for each folder: this takes several system calls, which would be
+    most of the time if a session has written thousands of files.
+
+    Args:
+        paths: The absolute paths of the files.
+        root: The root of the workspace, which may be a folder inside a repository.
+    """
+    outer = _find_top(root)
+    indexes: dict[str, _Index | Tracking] = {}
+    found = []
+    for path in paths:
+        whole = os.path.normpath(path)
+        folder = os.path.dirname(whole) if whole.startswith(f"{root}/") else root
+        if folder not in indexes:
+            indexes[folder] = _find_index_of(folder, outer)
+        if _look_up(whole, indexes[folder]) is not Tracking.UNTRACKED:
+            found.append(path)
+    return found
 
 
 class _FirstLook(NamedTuple):

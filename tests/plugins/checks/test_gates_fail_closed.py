@@ -1,6 +1,7 @@
 """What a rule cannot be sure of is denied or needs approval, and is never let pass."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
 
@@ -22,10 +23,10 @@ MANY = " ".join(f"a{number}" for number in range(30))
 LINES = "\\n".join(f"a{number}" for number in range(80))
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one commit."""
-    folder = tmp_path.resolve()
+    folder = tmp_path_factory.mktemp("project").resolve()
     for name, text in {
         "Makefile": "test:\n\t@true\n",
         "src/a.py": "# Copyright me\nfoo\n",
@@ -46,6 +47,12 @@ def root(tmp_path: Path) -> Path:
     ):
         subprocess.run(["git", *words.split()], cwd=folder, check=True)
     return folder
+
+
+@pytest.fixture
+def own_root(root: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(root, tmp_path / "workspace", symlinks=True)
 
 
 def judge_last(line: str, calls: list[str], root: Path) -> str:
@@ -250,13 +257,13 @@ def test_the_rest_of_a_long_list_is_unknown(command: str, root: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_make_runs_while_it_reads_a_makefile_is_judged(
-    text: str, expected: str, root: Path
+    text: str, expected: str, own_root: Path
 ) -> None:
-    (root / "Makefile").write_text(f"{text}all:\n\techo\n")
-    (root / "more.mk").write_text("Y := $(shell git push)\n")
-    assert judge_command(PUSH, "make", root) == expected
+    (own_root / "Makefile").write_text(f"{text}all:\n\techo\n")
+    (own_root / "more.mk").write_text("Y := $(shell git push)\n")
+    assert judge_command(PUSH, "make", own_root) == expected
 
 
-def test_what_just_runs_for_a_variable_is_judged(root: Path) -> None:
-    (root / "justfile").write_text("x := `git push`\nall:\n  echo\n")
-    assert judge_command(PUSH, "just all", root) == "deny"
+def test_what_just_runs_for_a_variable_is_judged(own_root: Path) -> None:
+    (own_root / "justfile").write_text("x := `git push`\nall:\n  echo\n")
+    assert judge_command(PUSH, "just all", own_root) == "deny"

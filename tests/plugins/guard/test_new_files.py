@@ -9,7 +9,7 @@ import hilum_files
 import hilum_guard
 import pytest
 from hilum.testing import open_bench
-from hilum_guard import is_tracked, new_files
+from hilum_guard import filter_tracked, is_tracked, new_files
 from hilum_guard.new_files import WrittenFiles, begin_in, is_new_file
 
 OLD = (1_700_000_000, 1_700_000_000)
@@ -100,6 +100,32 @@ def test_a_submodule_is_the_projects_own_and_another_inner_repository_is_not(roo
     assert not is_own(root, "made/a.py")
     # Whether it belongs to the project is unknown, so that a change of it counts as one.
     assert is_tracked(str(root / "made/a.py"), str(root))
+
+
+def test_several_files_are_looked_up_at_once_as_each_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, "evil.py", "pkg/fresh.py", "made/a.py")
+    git(root / "made", "init", "-q")
+    names = ("evil.py", "pkg/fresh.py", "pkg/beta.py", "sub/../sub/evil.py", "made/a.py", "gone.py")
+    paths = [str(root / name) for name in names]
+    expected = [path for path in paths if is_tracked(path, str(root))]
+    assert [os.path.relpath(path, root) for path in expected] == [
+        "pkg/beta.py",
+        "sub/evil.py",
+        "made/a.py",
+    ]
+    looks: list[str] = []
+    read_index = new_files._read_index
+
+    def count(top: str) -> object:
+        looks.append(top)
+        return read_index(top)
+
+    monkeypatch.setattr(new_files, "_read_index", count)
+    assert filter_tracked(paths * 100, str(root)) == expected * 100
+    assert len(looks) < 10
+    assert filter_tracked([], str(root)) == []
 
 
 def test_no_file_is_the_projects_own_if_the_index_cannot_be_read(root: Path) -> None:

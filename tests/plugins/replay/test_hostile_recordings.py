@@ -334,7 +334,7 @@ TARGETS = st.one_of(
 
 
 @settings(
-    max_examples=400,
+    max_examples=2 * settings.default.max_examples,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

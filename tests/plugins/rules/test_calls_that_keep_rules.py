@@ -25,9 +25,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     files = {"Cargo.lock": "a\n", "app/a.py": "a\n", "internal/a.go": "package a\n"}
     for name, text in files.items():

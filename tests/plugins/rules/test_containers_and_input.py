@@ -1,6 +1,7 @@
 """Commands in containers and on other machines, input of single commands, numbers in options."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,21 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     files = {"Makefile": MAKEFILE, "migrations/versions/a.py": "a = 1\n", "app.py": "a = 1\n"}
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
+
+
+@pytest.fixture
+def own_root(root: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(root, tmp_path / "workspace", symlinks=True)
 
 
 def find_verdict(root: Path, sentence: str, command: str) -> Any:
@@ -126,9 +133,9 @@ def test_is_denied(root: Path, sentence: str, command: str) -> None:
         "ssh host bash src/app/new.sh",
     ],
 )
-def test_unknown_commands_in_containers_need_approval(root: Path, command: str) -> None:
-    (root / "new.sh").write_text("kubectl exec a -- ls\n")
-    verdict = find_verdict(root, KUBECTL, command)
+def test_unknown_commands_in_containers_need_approval(own_root: Path, command: str) -> None:
+    (own_root / "new.sh").write_text("kubectl exec a -- ls\n")
+    verdict = find_verdict(own_root, KUBECTL, command)
     assert verdict is not None
     assert verdict.kind == "ask"
 

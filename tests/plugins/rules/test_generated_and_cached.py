@@ -36,10 +36,10 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create an old project with some caches that Git does not track."""
-    root = tmp_path.resolve() / "workspace"
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     for name in FILES:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x = 1\n")

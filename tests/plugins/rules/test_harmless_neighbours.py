@@ -1,6 +1,7 @@
 """Harmless calls beside the ones that a rule forbids."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     for name in FILES:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("a\n")
@@ -48,6 +49,12 @@ def root(tmp_path: Path) -> Path:
     for words in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "1")):
         subprocess.run(["git", *words], cwd=root, check=True)
     return root
+
+
+@pytest.fixture
+def own_root(root: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(root, tmp_path / "workspace", symlinks=True)
 
 
 def find_verdict(root: Path, sentence: str, call: str | tuple[str, str]) -> Any:
@@ -145,21 +152,21 @@ OPENING = ("gh pr create --fill", "gh pr new -t x -b y", "glab mr create --fill"
 
 @pytest.mark.parametrize("command", OPENING)
 def test_a_base_must_be_named_unless_the_default_branch_is_allowed(
-    command: str, root: Path
+    command: str, own_root: Path
 ) -> None:
     option = "--target-branch" if command.startswith("glab") else "--base"
     for default in ("", "main"):
         if default:
-            set_default_branch(root, default)
-        verdict = find_verdict(root, TARGET, command)
+            set_default_branch(own_root, default)
+        verdict = find_verdict(own_root, TARGET, command)
         assert verdict.kind == "deny"
         assert f"Run the command with `{option} develop`." in verdict.reason
 
 
 @pytest.mark.parametrize("command", OPENING)
-def test_a_default_branch_that_is_allowed_needs_no_option(command: str, root: Path) -> None:
-    set_default_branch(root, "develop")
-    assert find_verdict(root, TARGET, command) is None
+def test_a_default_branch_that_is_allowed_needs_no_option(command: str, own_root: Path) -> None:
+    set_default_branch(own_root, "develop")
+    assert find_verdict(own_root, TARGET, command) is None
 
 
 @pytest.mark.parametrize(

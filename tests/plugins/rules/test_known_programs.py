@@ -24,9 +24,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     names = (
         "deploy/app.yaml deploy/secrets.yaml internal/a/a.go migrations/0001.sql src/a.py"

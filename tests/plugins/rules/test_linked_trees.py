@@ -11,10 +11,9 @@ from tests.support.judged_commands import judge_command
 GEN = "deny write gen/**"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+def create_repository(parent: Path) -> Path:
     """Create a repository with a file `gen/x` and working trees inside and outside the folder."""
-    folder = tmp_path / "repository"
+    folder = parent / "repository"
     (folder / "gen").mkdir(parents=True)
     (folder / "infra").mkdir()
     for name in ("gen/x", "infra/a.tf", "a.py"):
@@ -28,6 +27,11 @@ def root(tmp_path: Path) -> Path:
     ):
         subprocess.run(["git", *words.split()], cwd=folder, check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_repository(tmp_path_factory.mktemp("project"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,8 @@ def test_code_in_another_tree_that_assembles_paths_needs_approval(root: Path) ->
     assert judge_command(GEN, code, root) == ""  # the sandbox protects the folder
 
 
-def test_the_scripts_of_the_project_run_in_another_tree(root: Path) -> None:
+def test_the_scripts_of_the_project_run_in_another_tree(tmp_path: Path) -> None:
+    root = create_repository(tmp_path)
     script = "import sys\nopen(sys.argv[1], 'w').write('x')\n"
     for folder in (root, root / "inside"):
         (folder / "a.py").write_text(script)

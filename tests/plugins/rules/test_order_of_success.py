@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from hilum.messages import ToolResult
-from hilum_checks import compile_rule, judge
-from hilum_checks.call_history import CallHistory
+from hilum_checks import call_history, compile_rule, judge
+from hilum_checks.call_history import MAX_COVERED, CallHistory
 
 from tests.support.obedience.judging import make_tool
 
@@ -26,9 +27,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     files = {"Makefile": "check:\n\t@true\n", "README.md": "a\n", "app/a.rb": "a\n"}
     files |= {"bin/lint": "true\n", "bin/spec": "true\n", "bin/other": "true\n"}
     for name, text in files.items():
@@ -37,6 +38,12 @@ def project(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     return root
+
+
+@pytest.fixture
+def own_project(project: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(project, tmp_path / "workspace", symlinks=True)
 
 
 def is_refused(root: Path, sentence: str, *calls: str) -> bool:
@@ -410,10 +417,10 @@ def test_the_files_that_a_required_formatter_has_changed_do_not_matter(project: 
     ],
 )
 def test_files_that_git_ignores_do_not_make_the_check_necessary(
-    calls: tuple[str, ...], project: Path
+    calls: tuple[str, ...], own_project: Path
 ) -> None:
-    (project / ".gitignore").write_text("*.log\nbuild/\n")
-    assert not is_refused(project, ONE, *calls)
+    (own_project / ".gitignore").write_text("*.log\nbuild/\n")
+    assert not is_refused(own_project, ONE, *calls)
 
 
 @pytest.mark.parametrize(
@@ -432,27 +439,27 @@ def test_files_that_git_ignores_do_not_make_the_check_necessary(
     ],
 )
 def test_files_that_git_tracks_make_the_check_necessary(
-    calls: tuple[str, ...], project: Path
+    calls: tuple[str, ...], own_project: Path
 ) -> None:
-    (project / ".gitignore").write_text("*.log\n!keep.log\n")
-    (project / "tracked.log").write_text("a\n")
-    (project / "link.log").symlink_to("app/a.rb")
-    (project / "same.log").hardlink_to(project / "README.md")
-    subprocess.run(["git", "add", "-f", "tracked.log"], cwd=project, check=True)
-    assert is_refused(project, ONE, *calls)
+    (own_project / ".gitignore").write_text("*.log\n!keep.log\n")
+    (own_project / "tracked.log").write_text("a\n")
+    (own_project / "link.log").symlink_to("app/a.rb")
+    (own_project / "same.log").hardlink_to(own_project / "README.md")
+    subprocess.run(["git", "add", "-f", "tracked.log"], cwd=own_project, check=True)
+    assert is_refused(own_project, ONE, *calls)
 
 
-def test_an_ignored_file_that_git_tracks_later_makes_the_check_necessary(project: Path) -> None:
-    (project / ".gitignore").write_text("*.log\n")
-    (project / "a.log").write_text("a\n")
+def test_an_ignored_file_that_git_tracks_later_makes_the_check_necessary(own_project: Path) -> None:
+    (own_project / ".gitignore").write_text("*.log\n")
+    (own_project / "a.log").write_text("a\n")
     history = CallHistory()
     for number, command in enumerate(("make check", "echo x > a.log")):
         result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
-        history.add(SHELL, json.dumps({"command": command}), project, result)
+        history.add(SHELL, json.dumps({"command": command}), own_project, result)
     commit = json.dumps({"command": "git commit -qm x"})
-    assert judge([Ruled(ONE)], commit, SHELL, project, history) is None
-    subprocess.run(["git", "add", "-f", "a.log"], cwd=project, check=True)
-    assert judge([Ruled(ONE)], commit, SHELL, project, history) is not None
+    assert judge([Ruled(ONE)], commit, SHELL, own_project, history) is None
+    subprocess.run(["git", "add", "-f", "a.log"], cwd=own_project, check=True)
+    assert judge([Ruled(ONE)], commit, SHELL, own_project, history) is not None
 
 
 @pytest.mark.parametrize(
@@ -493,6 +500,44 @@ def test_a_refusal_says_what_hides_the_success_in_the_same_call(project: Path) -
     assert "`make check` ran" not in found.reason
 
 
+def test_only_the_newest_hidden_commands_are_compared_with_a_required_one(project: Path) -> None:
+    hidden = "`make check` ran, but `|` hid whether it succeeded."
+    commit = json.dumps({"command": "git commit -qam x"})
+    history = CallHistory()
+    for number in range(MAX_COVERED):
+        command = "make check | tail" if number == 0 else "bin/other | tail"
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), project, result)
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    assert found is not None
+    assert hidden in found.reason
+    result = ToolResult("last", SHELL.name, (), data={"exit_code": 0})
+    history.add(SHELL, json.dumps({"command": "bin/other | tail"}), project, result)
+    found = judge([Ruled(ONE)], commit, SHELL, project, history)
+    assert found is not None
+    assert hidden not in found.reason
+
+
+def test_git_is_not_consulted_about_ignored_files_that_are_older_than_the_check(
+    own_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_project / ".gitignore").write_text("*.log\n")
+    asked: list[str] = []
+
+    def note(paths: list[str], root: str) -> list[str]:
+        asked.extend(paths)
+        return []
+
+    monkeypatch.setattr(call_history, "filter_tracked", note)
+    history = CallHistory()
+    for number, command in enumerate(("echo x > a.log", "make check", "echo x > b.log")):
+        result = ToolResult(str(number), SHELL.name, (), data={"exit_code": 0})
+        history.add(SHELL, json.dumps({"command": command}), own_project, result)
+    commit = json.dumps({"command": "git commit -qm x"})
+    assert judge([Ruled(ONE)], commit, SHELL, own_project, history) is None
+    assert {os.path.basename(path) for path in asked} == {"b.log"}
+
+
 SCRIPTS = {
     "check": "npm run lint && npm test",
     "lint": "eslint .",
@@ -521,19 +566,21 @@ SCRIPTS = {
         ("cd app && npm run check", True),
     ],
 )
-def test_a_script_counts_as_what_it_certainly_runs(call: str, refused: bool, project: Path) -> None:
-    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
-    os.utime(project / "package.json", (1_700_000_000, 1_700_000_000))
-    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+def test_a_script_counts_as_what_it_certainly_runs(
+    call: str, refused: bool, own_project: Path
+) -> None:
+    (own_project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    os.utime(own_project / "package.json", (1_700_000_000, 1_700_000_000))
+    subprocess.run(["git", "add", "-A"], cwd=own_project, check=True)
     sentence = "Run `npm run lint` and `npm test` before committing."
-    assert is_refused(project, sentence, call, "git commit -qam x") is refused
+    assert is_refused(own_project, sentence, call, "git commit -qam x") is refused
 
 
-def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None:
-    (project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
-    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+def test_a_changed_file_does_not_say_what_its_scripts_run(own_project: Path) -> None:
+    (own_project / "package.json").write_text(json.dumps({"scripts": SCRIPTS}))
+    subprocess.run(["git", "add", "-A"], cwd=own_project, check=True)
     sentence = "Run `npm run lint` and `npm test` before committing."
-    assert is_refused(project, sentence, "npm run check", "git commit -qam x")
+    assert is_refused(own_project, sentence, "npm run check", "git commit -qam x")
 
 
 @pytest.mark.parametrize(
@@ -550,18 +597,18 @@ def test_a_changed_file_does_not_say_what_its_scripts_run(project: Path) -> None
     ],
 )
 def test_a_version_manager_of_the_user_changes_nothing(
-    call: str, refused: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, refused: bool, own_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = project.parent / "home"
-    # One of these scripts is new, and one is a link into the project.
+    home = own_project.parent / "home"
+    # One of these scripts is new, and one is a link into the own_project.
     for name in (".nvm/nvm.sh", ".bashrc", ".cargo/env"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("nvm() { true; }\n")
         os.utime(home / name, None if name == ".cargo/env" else (1, 1))
-    (project / ".nvm").mkdir()
-    (project / ".nvm" / "nvm.sh").write_text("make() { true; }\n")
-    os.utime(project / ".nvm" / "nvm.sh", (1, 1))
+    (own_project / ".nvm").mkdir()
+    (own_project / ".nvm" / "nvm.sh").write_text("make() { true; }\n")
+    os.utime(own_project / ".nvm" / "nvm.sh", (1, 1))
     (home / ".asdf").mkdir()
-    (home / ".asdf" / "asdf.sh").symlink_to(project / ".nvm" / "nvm.sh")
+    (home / ".asdf" / "asdf.sh").symlink_to(own_project / ".nvm" / "nvm.sh")
     monkeypatch.setenv("HOME", str(home))
-    assert is_refused(project, ONE, call) is refused
+    assert is_refused(own_project, ONE, call) is refused

@@ -1,6 +1,7 @@
 """Rules of projects in C++, Ruby, Kotlin, Elixir, PHP and Ansible: what keeps and what breaks them."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,9 +39,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     files = {
         "app/a.py": "a\n",
         "AGENTS.md": "a\n",
@@ -54,6 +55,12 @@ def root(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     return root
+
+
+@pytest.fixture
+def own_root(root: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(root, tmp_path / "workspace", symlinks=True)
 
 
 def find_verdict(root: Path, sentence: str, call: str | tuple[str, str]) -> Any:
@@ -164,12 +171,14 @@ def test_what_breaks_a_rule_is_refused(
     ],
 )
 def test_a_pull_request_without_a_base_targets_the_default_branch(
-    command: str, default: str, refused: bool, root: Path
+    command: str, default: str, refused: bool, own_root: Path
 ) -> None:
     if default:
-        (root / ".git/refs/remotes/origin").mkdir(parents=True)
-        (root / ".git/refs/remotes/origin/HEAD").write_text(f"ref: refs/remotes/origin/{default}\n")
-    verdict = find_verdict(root, BASE, command)
+        (own_root / ".git/refs/remotes/origin").mkdir(parents=True)
+        (own_root / ".git/refs/remotes/origin/HEAD").write_text(
+            f"ref: refs/remotes/origin/{default}\n"
+        )
+    verdict = find_verdict(own_root, BASE, command)
     assert (verdict is not None) is refused
     if refused:
         assert "`--base staging`" in verdict.reason

@@ -11,10 +11,10 @@ MAIN = "deny command git commit, git push to branch main"
 RELEASES = "deny command git commit to branch release/*"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a repository on the branch `me/x`, beside `main` and working trees of both kinds."""
-    folder = tmp_path / "repository"
+    folder = tmp_path_factory.mktemp("project") / "repository"
     folder.mkdir()
     for words in (
         "init -q -b main",

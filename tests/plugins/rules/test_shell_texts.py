@@ -26,9 +26,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     for name in ("app/a.py", "README.md"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x\n")

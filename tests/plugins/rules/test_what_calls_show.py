@@ -27,9 +27,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     for name in FILES:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("old\n")

@@ -1,6 +1,7 @@
 """What must run before a commit: in which order one call does things, and what programs write."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ class Ruled:
         assert self.check is not None
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "workspace"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project").resolve() / "workspace"
     files = {
         "Makefile": "test:\n\t@true\n",
         "check.sh": "true\n",
@@ -51,6 +52,12 @@ def project(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     return root
+
+
+@pytest.fixture
+def own_project(project: Path, tmp_path: Path) -> Path:
+    """Create a copy that a test may change."""
+    return shutil.copytree(project, tmp_path / "workspace", symlinks=True)
 
 
 def is_refused(root: Path, *calls: str, line: str = LINE, **arguments: str) -> bool:
@@ -165,11 +172,11 @@ def test_another_script_of_the_same_name_does_not_count(
     assert is_refused(project, first, "git commit -qam x", line=line) is refused
 
 
-def test_the_only_makefile_may_be_in_a_folder_but_not_a_new_one(project: Path) -> None:
-    (project / "Makefile").unlink()
-    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
-    (project / "part/Makefile").write_text("test:\n\t@true\n")
-    assert is_refused(project, "cd part && make test", "git commit -qam x")
+def test_the_only_makefile_may_be_in_a_folder_but_not_a_new_one(own_project: Path) -> None:
+    (own_project / "Makefile").unlink()
+    subprocess.run(["git", "add", "-A"], cwd=own_project, check=True)
+    (own_project / "part/Makefile").write_text("test:\n\t@true\n")
+    assert is_refused(own_project, "cd part && make test", "git commit -qam x")
 
 
 def test_files_that_belong_together_are_changed_in_one_call(project: Path) -> None:

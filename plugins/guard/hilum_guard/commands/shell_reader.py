@@ -8,6 +8,7 @@ Everything else is `UNKNOWN`, which makes the text doubtful.
 
 from __future__ import annotations
 
+import glob
 import math
 import re
 from collections.abc import Callable
@@ -37,6 +38,8 @@ MAX_NESTED = 8
 MAX_COMMANDS = 400
 # Maximum number of `for` iterations to read; later iterations are unlikely to differ.
 MAX_LOOP = 20
+MAX_PATTERNS = 2
+"""Maximum number of folders of a path with patterns, because each is searched on the disk."""
 MAX_STEPS = 5_000
 MAX_WORDS = 1_000
 MAX_REDIRECTIONS = 50
@@ -50,6 +53,10 @@ MAX_ALTERNATIVES = 12
 """Maximum number of values, or of combinations of values, of variables that are set in branches."""
 _CHOICES = frozenset("if_statement case_statement while_statement for_statement list".split())
 _VARIABLE = re.compile(r"\$\{?[#!]?(\w+)")
+# Programs that run code, or scripts with code.
+_RUNS_CODE = re.compile(
+    r"(?<![\w.-])(?:[gm]?awk|g?sed|perl|ruby|node|deno|bun|php|lua|julia|Rscript|tclsh|uv|p(?:ython|ypy)[\d.]*)(?![\w-])"
+)
 # The output of `nproc`, for example.
 _NUMBER = re.compile(r"\s*\d+\s*", re.ASCII)
 _BRANCHES = frozenset("elif_clause else_clause case_item".split())
@@ -102,6 +109,8 @@ class ShellReader(Expander):
         # Values that variables may have instead, because a branch may have run or not.
         self._alternatives: dict[str, list[tuple[str, ...]]] = {}
         self._choices = 0
+        # What the patterns match over which a `for` loop goes, by its variable.
+        self._matches: dict[str, list[tuple[str, ...]]] = {}
         self._is_alternating = False
         self.source: Source
 
@@ -376,10 +385,32 @@ class ShellReader(Expander):
         # not judged.
         if not values or len(values) > MAX_LOOP:
             values = (*values[:MAX_LOOP], UNKNOWN)
+        name = self.node_text(variable)
+        self._matches[name] = self._find_matches(words)
         for value in values:
-            self.state.variables[self.node_text(variable)] = (value,)
+            self.state.variables[name] = (value,)
             self.read_node(body, stdin)
         return None
+
+    def _find_matches(self, words: list[Word]) -> list[tuple[str, ...]]:
+        """Return the encoded folders that patterns match on the disk; none if there are too many.
+
+        A sandbox protects the files that exist, but not the new files in a folder.
+        """
+        found: list[str] = []
+        folders = [folder for folder in self.state.cwds if folder is not None]
+        for word in words:
+            patterns = [part for part in word.value.split("/") if glob.has_magic(part)]
+            if not word.glob or not word.known or len(patterns) > MAX_PATTERNS:
+                continue
+            for folder in folders:
+                pattern = f"{word.value.rstrip('/')}/"
+                matches = islice(glob.iglob(pattern, root_dir=folder), MAX_ALTERNATIVES)
+                found += [match.rstrip("/") for match in matches]
+        found = sorted(set(found))
+        if len(found) >= MAX_ALTERNATIVES:
+            return []
+        return [(shell_words.encode_value(Word(match)),) for match in found]
 
     def _read_choice(self, node: Node, stdin: str | None) -> str | None:
         """Read `if` and `case`: a branch that does not run removes no arguments."""
@@ -570,15 +601,19 @@ class ShellReader(Expander):
 
     def _read_alternatives(self, node: Node, stdin: str | None) -> None:
         """Read a command with the other values that its variables may have."""
-        if not self._alternatives or self._is_alternating:
+        if self._is_alternating or not (self._alternatives or self._matches):
             return
-        used = set(_VARIABLE.findall(self.node_text(node)))
-        names = [name for name in self._alternatives if name in used]
+        text = self.node_text(node)
+        alternatives = self._alternatives
+        if self._matches and _RUNS_CODE.search(text):
+            # Nothing shows that a part of a program's code or words (`awk … o=$D/x`) is a pattern.
+            alternatives = {**self._matches, **alternatives}
+        used = set(_VARIABLE.findall(text))
+        names = [name for name in alternatives if name in used]
         if not names:
             return
         known = [
-            [self.state.variables.get(name, (UNKNOWN,)), *self._alternatives[name]]
-            for name in names
+            [self.state.variables.get(name, (UNKNOWN,)), *alternatives[name]] for name in names
         ]
         outer = self.state
         literal_words = list(self.literal_words)
@@ -600,6 +635,7 @@ class ShellReader(Expander):
         """Remember that a variable may have kept its value, or have another one of a branch."""
         if not self._choices:
             self._alternatives.pop(name, None)
+            self._matches.pop(name, None)
             return
         found = self._alternatives.setdefault(name, [])
         for each in (self.state.variables.get(name), values):
@@ -612,9 +648,15 @@ class ShellReader(Expander):
         own, after_redirects, stdin = self._read_redirects(node, stdin)
         assigned = []
         nodes = [*after_redirects, *extra]
+        end = -1
         for child in node.children:
             if child.type == "variable_assignment":
                 assigned.append(self._assign(child))
+                end = child.end_byte
+            elif child.start_byte == end:
+                # The grammar ends the value of `U=http:`echo x`` at the colon.
+                self._append_to_value(assigned[-1], child)
+                end = child.end_byte
             elif child.type not in _REDIRECTIONS:
                 nodes.append(child)
         # Words can follow a redirection: `echo >out text` prints `text`.
@@ -633,6 +675,16 @@ class ShellReader(Expander):
             self.add_doubt("It has a line that begins in an unusual way.")
             printed = self.add_command(tuple(self.read_words(line)), line[0])
         return printed
+
+    def _append_to_value(self, name: str, node: Node) -> None:
+        """Append to the value of a variable what follows it without a space."""
+        before = self.state.variables.get(name, ("",))
+        rest = self.read_values([node])
+        text = "".join(map(shell_words.encode_value, rest))
+        value = f"{before[0]}{text}" if len(before) == 1 else UNKNOWN
+        if len(value) >= shell_words.MAX_VALUE:
+            value = UNKNOWN
+        self.state.variables[name] = (value,)
 
     def _split_lines(self, nodes: list[Node]) -> list[list[Node]]:
         """Split a command's words at newlines.
