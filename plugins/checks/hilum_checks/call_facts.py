@@ -335,7 +335,8 @@ class CallFacts:
         # paths in its other arguments.
         if not self._verdicts or not self._is_own:
             named += self._argument_accesses()
-        return named
+        # Commands often repeat an access, and each one is compared with each rule.
+        return list(dict.fromkeys(named))
 
     @cached_property
     def _links(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ from hilum_checks.goal_prerequisites import list_prerequisites
 from hilum_checks.ignored_files import is_ignored
 from hilum_checks.model import Commands
 from hilum_checks.shell_texts import read_shell_text, runs_shell_text
+from hilum_checks.step_limit import count_step
 from hilum_checks.success_order import SuccessOrder, read_order
 
 # Programs that make or remove folders. Git does not track empty folders.
@@ -412,6 +413,8 @@ def _find_index(command: CommandFacts, facts: CallFacts) -> int:
 
 def _find_in(layer: _Layer, command: CommandFacts, *, is_waiting: bool = False) -> list[int]:
     """Return which commands of a text may be a given one; several if the text repeats it."""
+    # A comparison of two texts is much faster than one with a rule.
+    count_step(1 + len(layer.order.commands) // 4)
     found = [
         at
         for at, part in enumerate(layer.order.commands)

@@ -37,6 +37,7 @@ from hilum_checks.path_matcher import Fit, stronger_fit
 from hilum_checks.program_spellings import list_spellings
 from hilum_checks.pull_request_bases import may_target_other
 from hilum_checks.skipped_hooks import match_skipped_hooks
+from hilum_checks.step_limit import count_step
 
 if TYPE_CHECKING:
     from hilum_checks.command_facts import CommandFacts
@@ -77,6 +78,7 @@ _RARE_NAMES = frozenset(
 
 def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     """Return whether a constraint covers a simple command."""
+    count_step()
     if constraint.new_branches:
         return match_new_branches(constraint, command)
     fit = _match_any(constraint, command)
@@ -223,6 +225,8 @@ def _match_words(
     if any("." in pattern for pattern in constraint.patterns):
         words = _name_folder(words, command.cwds)
     for pattern in constraint.patterns:
+        # Each word may be compared with each word of the pattern.
+        count_step(1 + len(words) // 20)
         # A rule about stashes is about changes of them.
         if pattern == ("git", "stash") and words[:2] == pattern and words[2:3] in _SHOWS_STASHES:
             continue

@@ -24,6 +24,7 @@ from hilum_guard import (
 )
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
+from hilum_checks.step_limit import count_step
 from hilum_checks.workspace_view import WorkspaceView, fold
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ class _Match:
     def match_words(self) -> Fit:
         best: Fit = ""
         for cwd in self.access.cwds:
+            count_step(2)
             best = stronger_fit(best, self._match_from(cwd))
         return best
 
@@ -306,7 +308,7 @@ class _Match:
             return ""
         if is_copied:
             source = os.path.join(cwd or "/", os.path.expanduser(source))
-        folder = resolve_links(source if is_copied else path)
+        folder = self.view.resolve(source if is_copied else path)
         shown = self.view.display(os.path.normpath(path))
         if not os.path.isdir(folder) or self._is_copy(shown):
             return ""

@@ -17,6 +17,7 @@ from hilum_checks.git_object_reads import find_object_reader
 from hilum_checks.hidden_texts import decodes_literals
 from hilum_checks.model import EVERYTHING, READS, Paths
 from hilum_checks.path_matcher import Fit
+from hilum_checks.step_limit import count_step
 
 
 def match_paths(
@@ -220,12 +221,14 @@ def _find_path_in_text(
     access = _access_of_code(constraint, text, command)
     if access is None:
         return ""
+    count_step(5 + len(text) // 200)
     # Code may resolve a relative path against the working directory or the workspace.
     access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
     # Code may use the arguments of its command as paths.
     words = [word.rpartition("=")[2] for word in _list_arguments(command) if with_words]
     formatted = code_operations.list_formatted(text, command.effects.program)
-    for path in (*code_texts.find_paths(text), *formatted, *words):
+    for path in dict.fromkeys((*code_texts.find_paths(text), *formatted, *words)):
+        count_step(3)
         named = attrs.evolve(access, path=path)
         # Possible matches are ignored, because nearly every word in a program could be a
         # path.
@@ -276,6 +279,7 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     for command in facts.commands:
         # Code is judged by what it says.
         for access in () if command.texts else command.effects.files:
+            count_step(2)
             # A program may create a file that must only not be edited by hand.
             if constraint.by_hand or _is_sub_command(constraint, command, access):
                 continue

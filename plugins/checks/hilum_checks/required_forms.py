@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 import attrs
@@ -86,6 +87,7 @@ _IN_SERVICE = re.compile(
 )
 
 
+@lru_cache(1024)
 def is_plain_front(text: str, *, any_variables: bool) -> bool:
     """Return whether what precedes a command changes and hides nothing: `CI=1 npx`, `timeout 9`.
 

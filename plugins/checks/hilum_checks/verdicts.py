@@ -35,10 +35,14 @@ from hilum_checks.model import (
 from hilum_checks.next_steps import find_next_step
 from hilum_checks.path_matcher import Fit
 from hilum_checks.path_verdicts import describe_access, find_accesses, match_paths
+from hilum_checks.step_limit import TooManySteps, limit_steps
 from hilum_checks.written_texts import match_content, match_messages
 
 MAX_QUOTED = 300
 """Maximum number of characters to quote from a rule in a denial."""
+TOO_MUCH = (
+    "The call does too much at once to be compared with the rules; split it into several calls."
+)
 
 
 class EnforcedRule(Protocol):
@@ -88,7 +92,17 @@ def judge(
     history: CallHistory | None = None,
 ) -> Verdict | None:
     """Judge a call by its arguments. See ``judge_call``."""
-    facts = CallFacts.parse(tool, arguments, root)
+    try:
+        with limit_steps():
+            return _judge_facts(rules, CallFacts.parse(tool, arguments, root), history)
+    except (TooManySteps, RecursionError):
+        # The question has no scope, so that no lasting approval covers such a call.
+        return ask(TOO_MUCH)
+
+
+def _judge_facts(
+    rules: Iterable[EnforcedRule], facts: CallFacts, history: CallHistory | None
+) -> Verdict | None:
     question: Verdict | None = None
     parts = list(parts_of(rules))
     required = [each.needed for _, _, each in parts if isinstance(each, CommandBefore)]
@@ -116,7 +130,7 @@ def judge(
         if effect == "deny" and (fit == "yes" or isinstance(constraint, ReadFirst)):
             covered = None
             if isinstance(constraint, CommandBefore) and history is not None:
-                covered = history.find_covered(constraint.needed, root)
+                covered = history.find_covered(constraint.needed, facts.matcher.root)
             next_step = find_next_step(constraint, action, rule.sentence, covered)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
@@ -167,6 +181,14 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
     Returns:
         A description, or an empty string if the call changes none of the files.
     """
+    try:
+        with limit_steps():
+            return _describe_rewrite(paths, agent, call, tool)
+    except (TooManySteps, RecursionError):
+        return "it does too much at once to be compared with them"
+
+
+def _describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
     # A rules file may be called ``[a].mdc``, which would be a pattern.
     patterns = {path: "/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths}
     constraint = Paths(tuple(patterns.values()))
@@ -203,9 +225,13 @@ def describe_creation(patterns: Iterable[str], agent: Agent, call: ToolCall, too
     """
     constraint = Paths(tuple(patterns), frozenset(("create",)))
     facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
-    for fit, access, path in find_accesses(constraint, facts):
-        if fit == "yes":
-            return f"{describe_access(access)} {path[:200]}"
+    try:
+        with limit_steps():
+            for fit, access, path in find_accesses(constraint, facts):
+                if fit == "yes":
+                    return f"{describe_access(access)} {path[:200]}"
+    except (TooManySteps, RecursionError):
+        return "it does too much at once to be compared with them"
     return ""
 
 

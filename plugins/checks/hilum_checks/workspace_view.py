@@ -20,6 +20,9 @@ from hilum_checks.glob_expansion import expand_glob
 MAX_WALK = 20_000
 """Maximum number of names to examine in a folder that is deleted, moved or copied."""
 
+MAX_PARTS = 200
+"""Maximum number of parts of a path of which each folder is resolved on its own."""
+
 
 class Contents(NamedTuple):
     """The contents of a folder.
@@ -96,15 +99,18 @@ class WorkspaceView:
             if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
                 plain = os.path.normpath(self._resolve_folder(path))
             # A rule may name a link or its target, and a call may use the other one.
-            forms = (plain, self._resolve_folder(plain), self._resolve(path))
+            forms = (plain, self._resolve_folder(plain), self.resolve(path))
             self._spellings[path] = [self.display(form) for form in dict.fromkeys(forms)]
         return self._spellings[path]
 
-    def _resolve(self, path: str) -> str:
+    def resolve(self, path: str) -> str:
         """Return a path with all links followed, of which each folder is resolved only once."""
         if path not in self._resolved:
             folder, name = os.path.split(path)
-            found = "" if name in ("", ".", "..") else os.path.join(self._resolve(folder), name)
+            found = ""
+            # A deeper path leads nowhere, and would exceed the limit of recursion.
+            if name not in ("", ".", "..") and path.count("/") <= MAX_PARTS:
+                found = os.path.join(self.resolve(folder), name)
             if not found or os.path.islink(found):
                 found = resolve_links(path)
             self._resolved[path] = found
@@ -113,7 +119,7 @@ class WorkspaceView:
     def _resolve_folder(self, path: str) -> str:
         """Return a path with all links followed, except a link in its last part."""
         folder, name = os.path.split(path)
-        return os.path.join(self._resolve(folder), name)
+        return os.path.join(self.resolve(folder), name)
 
     def display_twins(self, path: str) -> list[str]:
         """Return the displayed forms of the same file in the workspace's own working tree.
@@ -124,7 +130,7 @@ class WorkspaceView:
         if not self._linked_common:
             return []
         plain = os.path.normpath(path)
-        forms = dict.fromkeys((plain, self._resolve_folder(plain), self._resolve(path)))
+        forms = dict.fromkeys((plain, self._resolve_folder(plain), self.resolve(path)))
         twins = [self.find_twin(form) for form in forms]
         return [self.display(twin) for twin in twins if twin]
 

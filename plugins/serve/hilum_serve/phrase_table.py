@@ -743,6 +743,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("the_body_has_a_mistake", "The body has a mistake: {what}."),
     ("the_body_is_larger_than_bytes", "The body is larger than {n} bytes."),
     ("the_call_could_not_be_described", "The call could not be described: {why}."),
+    (
+        "the_call_does_too_much_at_once_to",
+        "The call does too much at once to be compared with the rules; split it into several calls.",
+    ),
     ("the_call_was_edited_so_only_this", "The call was edited, so only this call can be allowed."),
     ("the_call_was_not_run", "The call was not run."),
     ("the_call_was_refused", "The call was refused."),

@@ -402,6 +402,7 @@ export const PHRASES = [
   ['the_body_has_a_mistake', '请求体有错误：{what}。'],
   ['the_body_is_larger_than_bytes', '请求体大于 {n} 字节。'],
   ['the_call_could_not_be_described', '无法描述该调用：{why}。'],
+  ['the_call_does_too_much_at_once_to', '该调用一次做的事太多，无法与规则逐一比较；请拆成几个调用。'],
   ['the_call_was_edited_so_only_this', '该调用已被修改，因此只能允许这一次。'],
   ['the_call_was_not_run', '该调用未运行。'],
   ['the_call_was_refused', '该调用已被拒绝。'],
