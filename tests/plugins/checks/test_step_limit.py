@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hilum_checks import judge, step_limit
 from hilum_checks.call_facts import CallFacts
+from hilum_guard import search
+from hilum_guard.effects.file_access import FindQuery
 
 from tests.support.judged_commands import Ruled
 from tests.support.obedience.judging import make_tool
@@ -85,3 +87,9 @@ def test_nested_code_is_asked_about(tmp_path):
     verdict = judge_text(f"python3 -c '{code}'", tmp_path)
     assert verdict is not None
     assert verdict.kind == "ask"
+
+
+def test_a_search_with_many_parentheses_is_unknown():
+    """Its expression exceeded the limit of recursion."""
+    words = ("find", ".", *["("] * 900, "-name", "x", *[")"] * 900, "-delete")
+    assert search(FindQuery(words, len(words) - 1, "/")) is None

@@ -89,13 +89,13 @@ def search(query: FindQuery | UntrackedQuery) -> Findings | None:
 
     Returns:
         None if the result is unknown: too many names, followed links, words that are known only at
-        run time, or no repository.
+        run time, too many nested parentheses, or no repository.
     """
     try:
         if isinstance(query, UntrackedQuery):
             return _search_untracked(query)
         return _search_find(query)
-    except (_Unanswerable, OSError, ValueError):
+    except (_Unanswerable, OSError, ValueError, RecursionError):
         return None
 
 
