@@ -85,7 +85,9 @@ async def test_the_answer_of_an_agent_that_was_called_is_shown_once(cli, asks):
     ):
         await terminal.see('To answer refactor: hilum run "@refactor')
         assert await terminal.end() == 0
-    assert terminal.text.count("All is well.") == 1
+    # For a moment, the row of the running agent may show its words, too.
+    lines = [line.strip() for line in terminal.text.splitlines()]
+    assert lines.count("All is well.") == 1
 
 
 async def test_elsewhere_there_is_a_line_at_each_change(cli):

@@ -39,7 +39,7 @@ _GENERATES = re.compile(
 )
 # Programs that run a command for each of some words, perhaps for none.
 _REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
-_REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
+_REDIRECTION = re.compile(r"(?<!\s)\s*+(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
 _STARTERS = frozenset(
     "time timeout nice uv uvx poetry pdm hatch pipenv pipx npx bunx pnpx rye env bundle".split()
 )
