@@ -137,7 +137,7 @@ class LanguageClient:
             except FrameError as error:
                 self.fail(str(error))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                await self._note_end()
+                await self._note_end("It closed its output.")
             await trio.sleep_forever()
 
     def fail(self, reason: str) -> None:
@@ -169,11 +169,14 @@ class LanguageClient:
                 raise FrameError(f"It sent more than {limit} MB of unsolicited output.")
             for body in reader.feed(bytes(chunk)):
                 self._handle(body)
-        await self._note_end()
+        await self._note_end("It closed its output.")
 
-    async def _note_end(self) -> None:
-        """Mark the server as failed because it ended or closed its output, and find out why."""
-        reason = "It closed its output."
+    async def _note_end(self, reason: str) -> None:
+        """Mark the server as failed because it ended or closed a pipe, and find out why.
+
+        Args:
+            reason: The reason if the server has not ended.
+        """
         with trio.move_on_after(STDERR_TIMEOUT):
             # The last output of a server that has just ended explains why.
             await self._stderr_ended.wait()
@@ -190,7 +193,7 @@ class LanguageClient:
             async for frame in self._receive:
                 await stdin.send_all(frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self.fail("It no longer reads its standard input.")
+            await self._note_end("It no longer reads its standard input.")
 
     async def _read_errors(self) -> None:
         stderr = self.process.stderr
