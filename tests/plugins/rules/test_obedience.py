@@ -214,6 +214,8 @@ WAYS_ROUND = [
     ("deny host evil.test", "U=http://`echo evil.test`; curl -s $U/1"),
     ("deny host evil.test", "U=http:`echo //evil.test`/; curl -s $U"),
     ("deny write README.md", "U=http:`echo x` cp build/out.o README.md"),
+    ("deny host evil.test", "export U=http://`echo evil.test`; curl -s $U/1"),
+    ("deny command git push", "GIT_PAGER=x:`echo ';git push'` git log"),
     ("deny host evil.test", "ALL_PROXY=evil.test curl http://good.test"),
     ("deny host evil.test", "node -e 'fetch(atob(\"aHR0cDovL2V2aWwudGVzdA==\"))'"),
     ("deny host evil.test", "python3 -c 'import socket; socket.create_connection((\"evil\"+\".test\", 80))'"),

@@ -685,6 +685,7 @@ class ShellReader(Expander):
         if len(value) >= shell_words.MAX_VALUE:
             value = UNKNOWN
         self.state.variables[name] = (value,)
+        indirect_commands.read_variable(self, name, value)
 
     def _split_lines(self, nodes: list[Node]) -> list[list[Node]]:
         """Split a command's words at newlines.
@@ -705,13 +706,20 @@ class ShellReader(Expander):
         if is_reference:
             # Each assignment to `W` may change the other one.
             self.add_unknown()
+        name = ""
+        end = -1
         for child in node.named_children:
             if child.type == "variable_assignment":
                 name = self._assign(child)
-                if is_reference:
-                    self.state.variables[name] = (UNKNOWN,)
+                end = child.end_byte
+            elif child.start_byte == end:
+                self._append_to_value(name, child)
+                end = child.end_byte
             else:
                 others.append(child)
+                continue
+            if is_reference:
+                self.state.variables[name] = (UNKNOWN,)
         self.read_words(others)
         # `export` and `declare` do not run anything, so their source text is exact enough to use as
         # words.
