@@ -40,6 +40,7 @@ from hilum.identifiers import make_id
 from hilum.images import check_images
 from hilum.instances import PluginInstances
 from hilum.journal import Journal, Kinds, Reader
+from hilum.late_imports import LateImports
 from hilum.loop import compact_idle, drive, find_next_run, give_up
 from hilum.messages import Image, Message, replace_surrogates
 from hilum.plugins import GateTable
@@ -137,6 +138,7 @@ class Session:
         self._discarded = False
         self._working: set[str] = set()
         self._heartbeats = Heartbeats(self.journal, self._writer, self.agents, self._working)
+        self._late_imports = LateImports(self.journal, expects_prompt=kernel.expects_prompt)
         self._prompts = PromptOrder()
 
     # --- events -----------------------------------------------------------------------------------
@@ -177,6 +179,18 @@ class Session:
                 for rare events: other events do not wake the task.
         """
         return Reader(self.journal, after, deltas, kinds)
+
+    def import_later(self, *modules: str) -> None:
+        """Import modules before their first use, while hilum waits for the model or for a prompt.
+
+        A plugin calls this while its session opens, for modules that it does not import at once
+        because the first request does not need them. A thread imports them; a module that cannot be
+        imported is left out.
+
+        Args:
+            modules: The full names of the modules, in the order in which they are imported.
+        """
+        self._late_imports.add(modules)
 
     def note(self, name: str, **data: Any) -> None:
         """Write a plugin's event, named in the form ``plugin.what``, with plain data."""
@@ -900,6 +914,7 @@ class Session:
             self._note_reopening(events)
         if "main" not in self.agents:
             self.add_agent(Profile())
+        nursery.start_soon(self._late_imports.run, name="late imports")
 
     def _note_reopening(self, events: Sequence[ev.AnyEvent]) -> None:
         """Log in a resumed session which settings changed and which runs were cut off."""

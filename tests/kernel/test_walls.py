@@ -80,7 +80,7 @@ FLOORS = [
     ["state", "order"],
     ["agents", "deferred_tools", "journal", "calls_in_flight", "redaction", "runs"],
     ["hookspecs", "event_writer", "call_finder", "fork_restrictions"],
-    ["plugin_objects", "heartbeats"],
+    ["plugin_objects", "heartbeats", "late_imports"],
     ["plugins"],
     ["prompt", "instances", "verdicts"],
     ["calls", "routing"],

@@ -52,4 +52,6 @@ def open_session(session: Session) -> Commands:
     """Return the commands of a session. Files are read when a command is listed or typed."""
     from hilum_commands.session_commands import Commands
 
+    # The first call that changes something needs it.
+    session.import_later("hilum_commands.restrictions")
     return Commands(session, session.settings(CommandsSettings))

@@ -83,6 +83,19 @@ MAX_PROBLEMS_LOGGED = 200
 _REQUEST_SECONDS = 1.0
 # How long a closing session removes what killed sessions left; the next one removes the rest.
 _SWEEP_SECONDS = 1.0
+# What judges the first call and builds the first sandbox. The first request needs none of it.
+_LATE_MODULES = (
+    "hilum_guard.call_reader",
+    "hilum_guard.hidden_effects",
+    "hilum_guard.commands.bash_judge",
+    "hilum_guard.gate",
+    "hilum_guard.rules.denied_paths",
+    "hilum_guard.dangers.call_dangers",
+    "hilum_guard.dangers.unshown",
+    "hilum_guard.sandbox.backends",
+    "hilum_guard.sandbox.bubblewrap",
+    "hilum_guard.sandbox.environment",
+)
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -801,6 +814,7 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open a session's guard; on exit, stop everything that the guard started."""
     begin_in(str(session.workspace.root))
+    session.import_later(*_LATE_MODULES)
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         guard.restore_denials()

@@ -112,6 +112,11 @@ class Rules:
         self._announced: set[str] = set()
         self._restore()
         self._announce_unreadable()
+        session.import_later("hilum_checks.used_paths")
+        if self._enforced():
+            session.import_later(
+                "hilum_checks.verdicts", "hilum_checks.call_history", "hilum_rules.file_changes"
+            )
 
     @property
     def bundle(self) -> Bundle:
@@ -445,8 +450,12 @@ class Rules:
         tool = self.session.tools.get(call.name)
         if tool is None or tool.risk not in ("read", "write", "execute"):
             return None
+        rules = self._enforced()
+        if not rules:
+            # The import of what judges rules would take 60 ms.
+            return None
         needs = hilum_checks.needs_reads if tool.risk == "read" else hilum_checks.needs_history
-        return self._remember(tool, call, result) if needs(self._enforced()) else None
+        return self._remember(tool, call, result) if needs(rules) else None
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
         async with self._lock:
