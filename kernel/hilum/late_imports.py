@@ -8,35 +8,30 @@ as that, so these modules are imported while it works on the first request.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from math import inf
 
 import trio
 
-from hilum.events import PromptFrozen
-from hilum.journal import Journal, Reader
-
 IDLE_SECONDS = 0.5
 """Seconds after a session has opened until modules are imported, if no prompt is expected at once.
 The face draws its first screen in this time."""
-REQUEST_SECONDS = 0.05
-"""Seconds after the prompt is complete until modules are imported. The request is sent in this time:
-imports would take turns with it."""
 
 
 class LateImports:
     """The modules that a session imports before their first use.
 
     Args:
-        journal: The log of the session.
+        wait_for_request: Waits until the first request to the model is under way.
         expects_prompt: Whether a prompt follows at once (see ``Kernel.expects_prompt``).
     """
 
-    def __init__(self, journal: Journal, *, expects_prompt: bool) -> None:
-        self._journal = journal
-        self._began_at = journal.last
+    def __init__(
+        self, wait_for_request: Callable[[], Awaitable[None]], *, expects_prompt: bool
+    ) -> None:
+        self._wait_for_request = wait_for_request
         self._expects_prompt = expects_prompt
         self._names: dict[str, None] = {}
 
@@ -51,21 +46,14 @@ class LateImports:
         """
         if not self._list_missing():
             return
-        await self._wait()
+        with trio.move_on_after(inf if self._expects_prompt else IDLE_SECONDS):
+            await self._wait_for_request()
         for name in self._list_missing():
             # A session that closes does not wait for the module that is being imported.
             await trio.to_thread.run_sync(_import_quietly, name, abandon_on_cancel=True)
 
     def _list_missing(self) -> list[str]:
         return [name for name in self._names if name not in sys.modules]
-
-    async def _wait(self) -> None:
-        """Wait until the first request has been sent or, without a prompt, for a short time."""
-        with trio.move_on_after(inf if self._expects_prompt else IDLE_SECONDS) as scope:
-            async for _ in Reader(self._journal, self._began_at, False, (PromptFrozen,)):
-                break
-        if not scope.cancelled_caught:
-            await trio.sleep(REQUEST_SECONDS)
 
 
 def _import_quietly(name: str) -> None:

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLICIES = ("ask_first", "auto", "readonly")
+REQUEST_SECONDS = 0.05
+"""Seconds in which a request is sent once its prompt is complete."""
 # A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
 # match.
 _SHORTCUT = re.compile(r"\s*([/@][A-Za-z][\w:-]*)(?:[ \t]|\s*$)")
@@ -138,7 +140,9 @@ class Session:
         self._discarded = False
         self._working: set[str] = set()
         self._heartbeats = Heartbeats(self.journal, self._writer, self.agents, self._working)
-        self._late_imports = LateImports(self.journal, expects_prompt=kernel.expects_prompt)
+        self._late_imports = LateImports(
+            self.wait_for_request, expects_prompt=kernel.expects_prompt
+        )
         self._prompts = PromptOrder()
 
     # --- events -----------------------------------------------------------------------------------
@@ -191,6 +195,15 @@ class Session:
             modules: The full names of the modules, in the order in which they are imported.
         """
         self._late_imports.add(modules)
+
+    async def wait_for_request(self) -> None:
+        """Wait until the session's first request to a model is under way.
+
+        A plugin that prepares something for later does not hold up the request if it begins then.
+        """
+        async for _ in self.events(self.began_at, kinds=(ev.PromptFrozen,)):
+            break
+        await trio.sleep(REQUEST_SECONDS)
 
     def note(self, name: str, **data: Any) -> None:
         """Write a plugin's event, named in the form ``plugin.what``, with plain data."""

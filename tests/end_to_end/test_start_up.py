@@ -10,10 +10,21 @@ import pytest
 import trio
 
 
-async def loaded(cli, *arguments):
+RUNS = """
+import sys
+from hilum import session
+# What is imported while the model works does not count.
+session.REQUEST_SECONDS = 1_000
+from hilum.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+async def loaded(cli, *arguments, code=""):
     """The modules that a command imports."""
+    begin = ["-c", code] if code else ["-m", "hilum"]
     done = await trio.run_process(
-        [sys.executable, "-X", "importtime", "-m", "hilum", *arguments],
+        [sys.executable, "-X", "importtime", *begin, *arguments],
         stdin=b"",
         capture_stdout=True,
         capture_stderr=True,
@@ -34,7 +45,7 @@ async def test_a_run_loads_only_what_it_uses(cli):
     """
     async with cli.model("Done."):
         del cli.env["HILUM_MODEL"]
-        modules = await loaded(cli, "run", "hi", "--model", "openai/scripted")
+        modules = await loaded(cli, "run", "hi", "--model", "openai/scripted", code=RUNS)
     assert "httpx" in modules
     unwanted = {
         "rich",
@@ -110,6 +121,9 @@ async def test_a_run_leaves_an_archive_of_its_modules_for_the_next_one(cli):
 
 LATE_MODULES = """
 import sys
+from hilum import session
+# What is imported while the model works does not count.
+session.REQUEST_SECONDS = 1_000
 sys.argv = ["-m", "run", "hi"]
 from hilum.__main__ import main
 code = main(sys.argv[1:])

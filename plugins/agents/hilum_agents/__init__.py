@@ -90,6 +90,13 @@ def _load(name: str) -> Any:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Agents]:
     """Yield the plugin instance that manages the defined agents."""
+    # What the first agent needs.
+    session.import_later(
+        "hilum_agents.definitions.catalog",
+        "hilum_agents.history",
+        "hilum.frontmatter.reader",
+        "yaml",
+    )
     async with _load("agents").open_agents(session) as agents:
         yield agents
 

@@ -65,5 +65,7 @@ def provide_tools() -> Sequence[Tool]:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Changes]:
     """Open the session plugin, which tracks reads by agents and journals all changes."""
+    # What the first edit needs.
+    session.import_later("hilum_files.edits", "difflib")
     async with open_changes(session) as changes:
         yield changes

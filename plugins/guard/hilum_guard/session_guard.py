@@ -90,11 +90,13 @@ _LATE_MODULES = (
     "hilum_guard.commands.bash_judge",
     "hilum_guard.gate",
     "hilum_guard.rules.denied_paths",
+    "hilum_guard.rules.search_filter",
     "hilum_guard.dangers.call_dangers",
     "hilum_guard.dangers.unshown",
     "hilum_guard.sandbox.backends",
     "hilum_guard.sandbox.bubblewrap",
     "hilum_guard.sandbox.environment",
+    "hilum_guard.sandbox.probe_cache",
 )
 _OUTCOMES = {
     "allow": "It would run.",

@@ -47,6 +47,8 @@ def __getattr__(name: str) -> Any:
 async def open_session(session: Session) -> AsyncIterator[Lint]:
     """Yield the session plugin, whose background checks end with the session."""
     settings = session.settings(LintSettings)
+    # The first edit needs it.
+    session.import_later("hilum_lint.lint_runner")
     async with trio.open_nursery() as nursery:
         yield Lint(session, nursery, settings)
         nursery.cancel_scope.cancel()

@@ -28,6 +28,8 @@ gates = ("on_tool_call",)
 async def open_session(session: Session) -> AsyncIterator[LanguageServers]:
     """Yield the session plugin, whose servers end with the session."""
     settings = session.settings(LspSettings)
+    # What the first call of a tool needs.
+    session.import_later("hilum_lsp.server_pool", "hilum_lsp.renames")
     async with trio.open_nursery() as nursery:
         yield LanguageServers(session, nursery, settings)
         nursery.cancel_scope.cancel()

@@ -115,7 +115,10 @@ class Rules:
         session.import_later("hilum_checks.used_paths")
         if self._enforced():
             session.import_later(
-                "hilum_checks.verdicts", "hilum_checks.call_history", "hilum_rules.file_changes"
+                "hilum_checks.verdicts",
+                "hilum_checks.call_history",
+                "hilum_checks.sandbox_paths",
+                "hilum_rules.file_changes",
             )
 
     @property

@@ -61,6 +61,8 @@ def provide_tools(session: Session) -> Sequence[Tool]:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[PathIndex]:
     """Open the index for ``find_paths``; no paths are listed before its first query."""
+    # What the first search needs.
+    session.import_later("sysconfig")
     async with trio.open_nursery() as nursery:
         yield PathIndex(session, nursery)
         nursery.cancel_scope.cancel()

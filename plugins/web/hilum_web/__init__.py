@@ -52,6 +52,8 @@ def provide_tools(session: Session) -> Sequence[Tool]:
 async def open_session(session: Session) -> AsyncIterator[Web]:
     """Yield the plugin instance of a session. Connections are opened on first use."""
     web = Web(session.settings(WebSettings))
+    # What the first page needs.
+    session.import_later("hilum_web.pages")
     try:
         yield web
     finally:

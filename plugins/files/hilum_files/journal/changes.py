@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from hilum_files.journal.undo_preview import CallChanges, RunChanges, UndoPreview
 
 CLOSE_TIMEOUT = 4.0
+AHEAD_DELAY = 0.25
+"""Seconds after the first request until a snapshot is taken. Imports, which the first call needs in any
+case, would take turns with it."""
 MAX_UNDONE_SHOWN = 20
 FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
 """This plugin's tools, which record their own changes."""
@@ -221,8 +224,7 @@ class Changes:
         The hook runs again after a call is approved. A call that starts no process then needs
         another snapshot; for a command, ``wrap_process`` takes it later.
         """
-        is_command = tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS
-        if not tool.changes_files and not is_command:
+        if not _is_command(tool):
             return None  # no task is started, because most calls only read
         run = agent.conversation.run
         if run is None or call.id not in run.calls:
@@ -443,6 +445,11 @@ class CallRecorder:
         return f"by {record.tool} of the agent {record.agent}"
 
 
+def _is_command(tool: Tool) -> bool:
+    """Return whether a tool may change files of which it does not tell."""
+    return tool.changes_files or (tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS)
+
+
 def track_workspace(call: Call) -> TrackedWorkspace:
     """Return the workspace for a call that changes files.
 
@@ -475,6 +482,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(changes.commands.follow_events)
             nursery.start_soon(changes.commands.confirm_when_idle)
+            nursery.start_soon(_take_snapshot_ahead, session, changes.commands)
             nursery.start_soon(_sweep_if_due, session.settings(FilesSettings))
             yield changes
             nursery.cancel_scope.cancel()
@@ -484,6 +492,14 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
     finally:
         changes.close_watch()
         store.close()
+
+
+async def _take_snapshot_ahead(session: Session, commands: CommandTracker) -> None:
+    """Take a snapshot while the model works on the first request, if it may answer by a command."""
+    await session.wait_for_request()
+    await trio.sleep(AHEAD_DELAY)
+    if any(map(_is_command, session.agents["main"].tools())):
+        await commands.take_snapshot_ahead()
 
 
 async def _sweep_if_due(settings: FilesSettings) -> None:

@@ -91,6 +91,8 @@ class CommandTracker:
     _has_process: bool = False
     # This lock is held while a snapshot is taken and during an undo.
     _lock: trio.Lock = attrs.Factory(trio.Lock)
+    # Cancelled to end the snapshot that is taken ahead of the first command.
+    _ahead: trio.CancelScope = attrs.Factory(trio.CancelScope)
 
     # --- begin and end of commands ----------------------------------------------------------------
 
@@ -261,6 +263,7 @@ class CommandTracker:
         Raises:
             UsageError: Commands are running (``E_BUSY``).
         """
+        self._ahead.cancel()
         async with self._lock:  # no command can begin while the lock is held
             if self.running:
                 raise UsageError(
@@ -276,16 +279,36 @@ class CommandTracker:
         if 0 < self._slow_snapshots < MAX_SLOW_SNAPSHOTS:
             self._lasting_problem = ""
 
+    async def take_snapshot_ahead(self) -> None:
+        """Take a snapshot while the model works on the first request, before any command.
+
+        In 20,000 files that hilum has not seen before, the first command would wait 1.6 seconds for
+        it. If the command begins earlier, it waits for the rest. An undo does not wait.
+        """
+        with self._ahead:
+            async with self._lock:
+                if not self._begun:
+                    await self._take_snapshot(is_ahead=True)
+
     # --- commands ---------------------------------------------------------------------------------
 
-    async def _take_snapshot(self) -> None:
-        """Take a snapshot before commands. The caller holds the lock."""
+    async def _take_snapshot(self, *, is_ahead: bool = False) -> None:
+        """Take a snapshot before commands. The caller holds the lock.
+
+        Args:
+            is_ahead: Whether no command is about to begin, so that others may change files
+                meanwhile.
+        """
         if self._reuse_snapshot():
             return
+        check_cancelled = trio.from_thread.check_cancelled
         try:
-            await trio.to_thread.run_sync(
-                lambda: self.snapshots.take(trio.from_thread.check_cancelled, save=True)
-            )
+            if is_ahead:
+                await trio.to_thread.run_sync(self.snapshots.take_ahead, check_cancelled)
+            else:
+                await trio.to_thread.run_sync(
+                    lambda: self.snapshots.take(check_cancelled, save=True)
+                )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
             if isinstance(error, SnapshotTooSlow):
@@ -388,6 +411,7 @@ class CommandTracker:
 
         Changes that inotify did not report are attributed to these commands.
         """
+        self._ahead.cancel()
         async with self._lock:
             await self._confirm()
 

@@ -109,6 +109,28 @@ class Snapshots:
                 self._save()
             return differences
 
+    def take_ahead(self, check_cancelled: Callable[[], object]) -> None:
+        """Take the first snapshot while no command is about to begin, and write it to disk.
+
+        The walk, which takes most of the time, does not hold the locks: what others change meanwhile
+        is named by inotify, and checked under the locks. Without inotify, nothing is done, because
+        the next snapshot would be a walk, too.
+
+        Args:
+            check_cancelled: A function that is called regularly and may raise an exception to end
+                the walk.
+
+        Raises:
+            SnapshotTooSlow: The snapshot takes too long.
+            HilumError: Contents cannot be stored, or another session holds the lock.
+        """
+        if self._watch is None or self._tree is not None:
+            return
+        self._walk(check_cancelled, find_hilum_paths(str(self._root)))
+        with self._journal.tree_lock, lock_workspace(self._root):
+            self._take(check_cancelled)
+            self._save()
+
     def _take(self, check_cancelled: Callable[[], object]) -> list[Difference]:
         """Take a snapshot. The caller holds the locks."""
         own = find_hilum_paths(str(self._root))
