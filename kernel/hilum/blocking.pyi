@@ -28,6 +28,7 @@ class Session(session.Session):
         deltas: bool = False,
         kinds: Kinds = (),
     ) -> Iterator[AnyEvent | Delta]: ...
+    def wait_for_request(self) -> None: ...  # type: ignore[override]
     def steer(self, text: str, *, agent: str = "main") -> str: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]
         self,

@@ -45,7 +45,7 @@ OPTIONS: dict[str, list[str]] = {
 }
 JOURNALS = ("hilum", "walks", "no journal")
 # The seconds for which the model thinks before each answer. No model answers faster.
-THINK = {"command": 0.04, "edit": 0.04, "eight": 0.3}
+THINK = {"command": 0.04, "edit": 0.04, "eight": 0.3, "first command": 3.0, "first edit": 3.0}
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
 
@@ -202,6 +202,9 @@ def make_scripts() -> dict[str, list[Calls]]:
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
         "edit": edits,
+        # The first call in a session, which needs what no earlier call has prepared.
+        "first command": [[("run_terminal_cmd", {"command": "echo 1"})]],
+        "first edit": edits[:2],
         "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]]
         * 7,
         "read": reads,
@@ -276,6 +279,14 @@ def print_table(work: Path, rounds: int) -> None:
         ("process start to first request, ms", *map(start, SIDES)),
         ("turn with a command, ms", *(median("command", side, slice(3, None)) for side in SIDES)),
         ("turn with an edit, ms", *(median("edit", side, slice(3, None)) for side in SIDES)),
+        (
+            "first turn of a session, a command, ms",
+            *(median("first command", side, slice(None)) for side in SIDES),
+        ),
+        (
+            "second turn of a session, an edit, ms",
+            *(median("first edit", side, slice(1, None)) for side in SIDES),
+        ),
         ("turn with a read, first 30, ms", *(median("read", side, slice(3, 33)) for side in SIDES)),
         (
             "turn with a read, last 30, ms",

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import trio
 
-
 RUNS = """
 import sys
 from hilum import session
