@@ -808,6 +808,13 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
             await box.prepare_network()
         with suppress(OSError):
             await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
+        await session.wait_for_request()
+        # The first call reads the parameters of all tools, also of those that the model does not
+        # know yet. If those of one cannot be read, the call reports it.
+        with suppress(Exception):
+            await trio.to_thread.run_sync(
+                describe_tools, dict(session.tools), abandon_on_cancel=True
+            )
     with suppress(OSError):
         await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 

@@ -214,12 +214,13 @@ class WorkspaceWatcher:
             return held, sentences
 
     def scan_ahead(self) -> None:
-        """List the folders of the workspace, so that `begin` lists only those that changed.
+        """Read what the first command needs, so that `begin` reads only what has changed.
 
-        Blocks.
+        This lists the folders of the workspace and reads the configurations of Git. Blocks.
         """
         with self._lock:
             self._scan.refresh(self._has_nested_repositories())
+            self.named_files()
 
     def _close_to_services(self, folders: Collection[str]) -> None:
         """Remember the Git folders that no service can write to."""
