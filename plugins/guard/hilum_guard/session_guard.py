@@ -800,21 +800,26 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
     The removal may take a long time, so a closing session soon abandons it; the next session removes
     the rest.
     """
-    if session.kernel.expects_prompt:
-        # The request is sent within milliseconds of this event.
-        async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
-            break
-        if expects_command(session.kernel):
-            await box.prepare_network()
-        with suppress(OSError):
-            await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
-        await session.wait_for_request()
-        # The first call reads the parameters of all tools, also of those that the model does not
-        # know yet. If those of one cannot be read, the call reports it.
-        with suppress(Exception):
-            await trio.to_thread.run_sync(
-                describe_tools, dict(session.tools), abandon_on_cancel=True
-            )
+    expects_prompt = session.kernel.expects_prompt
+    if not expects_prompt:
+        await _sweep()
+    # The request is sent within milliseconds of this event.
+    async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
+        break
+    if expects_command(session.kernel):
+        await box.prepare_network()
+    with suppress(OSError):
+        await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
+    await session.wait_for_request()
+    # The first call reads the parameters of all tools, also of those that the model does not know
+    # yet. If those of one cannot be read, the call reports it.
+    with suppress(Exception):
+        await trio.to_thread.run_sync(describe_tools, dict(session.tools), abandon_on_cancel=True)
+    if expects_prompt:
+        await _sweep()
+
+
+async def _sweep() -> None:
     with suppress(OSError):
         await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 
