@@ -351,7 +351,7 @@ def test_the_command_measures_both_sides(repository, tmp_path, monkeypatch, capf
     out, err = capfd.readouterr()
     report = json.loads(out)
     figures = {figure["name"]: figure for figure in report["figures"]}
-    assert {"start", "command", "unguarded", "edit", "read", "eight"} <= figures.keys()
+    assert {"start", "command", "unguarded", "first", "edit", "read", "eight"} <= figures.keys()
     assert figures["eight"]["hilum"] >= 500
     assert all(figure["hilum"] > 0 for figure in figures.values())
     assert report["files"] == 1

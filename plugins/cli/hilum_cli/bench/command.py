@@ -33,8 +33,8 @@ EPILOG = """\
 Measured are the time from the start of the process to the first request to the model, turns with a \
 command, an edit and a read, eight commands of 0.5 s at once, and the memory of all processes. A \
 turn lasts from the end of the model's answer to the next request. The model thinks for 40 ms \
-before an answer with a command or an edit, and for 300 ms before the eight commands; meanwhile, \
-hilum prepares sandboxes.
+before an answer with a command or an edit, for 300 ms before the eight commands, and for a second \
+before the first command of a session; meanwhile, hilum prepares sandboxes.
 
 hilum works in a temporary copy of the project: a clone of its last commit or, without Git, a copy \
 of its files. It has default settings, the sandbox and a new home folder. The model is a script on \
@@ -44,11 +44,14 @@ with the same tools and no protection.
 # Seconds for which the model thinks before each answer; no model answers faster.
 # Meanwhile, hilum builds spare sandboxes; eight of them take longer than one.
 _THINK = {"command": 0.04, "unguarded": 0.04, "edit": 0.04, "eight": 0.3}
+# Seconds for which the model thinks before its first answer, as a quick model does.
+_FIRST_THINK = {"command": 1.0}
 _LABELS = {
     "start": "start to first request",
     "forked": "  the same with the fork server",
     "command": "turn with a command",
     "unguarded": "  the same without sandbox",
+    "first": "  the first turn of a session",
     "edit": "turn with an edit",
     "read": "turn with a read",
     "eight": "eight commands of 0.5 s at once",
@@ -200,7 +203,8 @@ async def _measure_once(
     sample = project.folder / measuring.SAMPLE
     sample.write_text(measuring.make_sample(READS))
     think = _THINK.get(kind, 0.0)
-    return await measuring.measure(warden, argv, script, project.folder, home, think)
+    first_think = _FIRST_THINK.get(kind)
+    return await measuring.measure(warden, argv, script, project.folder, home, think, first_think)
 
 
 def _list_runs(number: int) -> list[tuple[str, str]]:
@@ -225,6 +229,8 @@ def _summarize(runs: dict[tuple[str, str], list[Measurement]], side: str) -> dic
             continue
         skipped = 0 if kind == "eight" else _WARM_UP
         found[kind] = statistics.median(statistics.median(run.turns[skipped:]) for run in measured)
+        if kind == "command":
+            found["first"] = statistics.median(run.turns[0] for run in measured)
         if kind == "read" and measured[0].memory:
             found["memory"] = statistics.median(_total_memory(run) for run in measured)
     return found

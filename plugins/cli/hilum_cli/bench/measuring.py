@@ -84,6 +84,7 @@ async def measure(
     work: Path,
     home: Path,
     think: float = 0.0,
+    first_think: float | None = None,
 ) -> Measurement:
     """Run a program against a scripted model.
 
@@ -94,11 +95,12 @@ async def measure(
         work: The folder to work in.
         home: The home folder of the run.
         think: Seconds for which the model thinks before each answer.
+        first_think: Seconds before the first answer; those of ``think`` by default.
 
     Raises:
         HilumError: The program failed, or did not carry out the script.
     """
-    model = Model(script, think)
+    model = Model(script, think, first_think)
     mark = f"{MARK}-{os.getpid()}-{id(model)}"
     memory: list[ProcessMemory] = []
     if sys.platform == "linux":

@@ -51,6 +51,8 @@ class Model:
     Args:
         script: The calls of each answer. After the last one it gives the final answer.
         think: Seconds before each answer, in which hilum prepares the next command.
+        first_think: Seconds before the first answer, in which hilum prepares the first call; those
+            of ``think`` by default.
 
     Attributes:
         url: The base URL of its API.
@@ -59,8 +61,11 @@ class Model:
         before_last: Called before the final answer, while the processes of the run still exist.
     """
 
-    def __init__(self, script: Sequence[Calls], think: float = 0.0) -> None:
+    def __init__(
+        self, script: Sequence[Calls], think: float = 0.0, first_think: float | None = None
+    ) -> None:
         self.think = think
+        self.first_think = think if first_think is None else first_think
         self.script = [*script, ()]
         self.answers = [encode_answer(number, calls) for number, calls in enumerate(self.script)]
         self.arrived: list[float] = []
@@ -108,7 +113,7 @@ class Model:
         number = min(len(self.arrived), len(self.answers)) - 1
         if number == len(self.answers) - 1:
             self.before_last()
-        time.sleep(self.think)
+        time.sleep(self.think if number else self.first_think)
         # Before the last byte leaves: the next request may arrive before this thread runs again.
         self.sent.append(time.perf_counter())
         connection.sendall(self.answers[number])
