@@ -1,6 +1,7 @@
 """The first snapshot is taken while the model works on the first request."""
 
 import threading
+from functools import partial
 
 import hilum_files
 import hilum_shell
@@ -9,8 +10,10 @@ import trio
 from hilum.events import CallDone, RunEnded
 from hilum.testing import ScriptedModel, open_bench, pause, say, use
 from hilum_files.journal import changes, folder_watch
+from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.folder_watch import find_file_system
 from hilum_files.journal.snapshots import Snapshots
+from hilum_files.journal.tree import SnapshotLimits, TreeWalk
 
 pytestmark = pytest.mark.skipif(
     find_file_system("/tmp") not in folder_watch.LOCAL_FILE_SYSTEMS,
@@ -168,3 +171,22 @@ async def test_nothing_is_stored_where_no_command_can_run(ahead, monkeypatch):
             await bench.run("Look.")
     assert decided.is_set()
     assert ahead.walks == 0
+
+
+def test_a_first_snapshot_of_many_files_can_be_cancelled_at_any_time(tmp_path):
+    """A session that closes does not wait until all files are read and stored."""
+    root = tmp_path / "work"
+    root.mkdir()
+    for number in range(300):
+        (root / f"{number}.txt").write_text(str(number))
+    store = ContentStore(tmp_path / "store")
+    checks: list[None] = []
+    walk = TreeWalk(str(root), {}, store, SnapshotLimits(), partial(checks.append, None))
+    assert len(walk.run()) == 300
+    assert len(checks) > 300 / 60
+    for last in range(len(checks)):
+        left = iter(range(last))
+        walk = TreeWalk(str(root), {}, store, SnapshotLimits(), partial(next, left))
+        with pytest.raises(StopIteration):
+            walk.run()
+    store.close()

@@ -37,6 +37,9 @@ _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
 # Number of bytes after which the contents read so far are stored, which limits memory use.
 _BATCH_BYTES = 8_000_000
+# A walk that is cancelled, because the session closes, waits for at most one batch.
+_BATCH_FILES = 2_000
+_FILES_PER_CHECK = 50
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
     os.O_RDONLY
@@ -265,7 +268,9 @@ class TreeWalk:
             folders += self._walk_folder(prefix)
 
     def _read_changed(self) -> None:
-        for name, status in self._changed:
+        for number, (name, status) in enumerate(self._changed):
+            if number % _FILES_PER_CHECK == 0:
+                self._check_cancelled()
             self._read(name, status)
         self._flush()
 
@@ -393,7 +398,7 @@ class TreeWalk:
     def _add(self, name: str, status: os.stat_result, data: bytes) -> None:
         self._batch.append((name, status, data))
         self._batch_bytes += len(data)
-        if self._batch_bytes > _BATCH_BYTES:
+        if self._batch_bytes > _BATCH_BYTES or len(self._batch) >= _BATCH_FILES:
             self._flush()
 
     def _flush(self) -> None:
