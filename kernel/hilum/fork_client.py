@@ -104,11 +104,24 @@ def run_in_server(arguments: Sequence[str]) -> int | None:
         return None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
         return None
+    if not _is_private(os.path.dirname(path)):
+        # Another user could put a server there that reads the environment, with its keys.
+        _report_usual_start(f"other users may write to its folder {os.path.dirname(path)}")
+        return None
     handover = _Handover(path, arguments)
     try:
         return handover.run()
     finally:
         handover.close()
+
+
+def _is_private(folder: str) -> bool:
+    """Return whether only this user may change a folder."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 class _Handover:

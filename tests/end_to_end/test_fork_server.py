@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hilum.fork_client import call_with_address
+from hilum.fork_client import call_with_address, find_socket
 from hilum_cli import exits
 from hilum_cli.fork_server.callers import CallerRefused, read_caller
 from hilum_cli.fork_server.server import MAX_INCOMING
@@ -305,6 +305,19 @@ def test_another_search_path_is_a_usual_start(cli, forks):
     argv = [sys.executable, "-X", "utf8", "-m", "hilum", "--version"]
     done = subprocess.run(argv, env=cli.env, capture_output=True, text=True, check=True)
     assert "not used: Python would run with other options or another search path." in done.stderr
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_that_other_users_may_write_to_is_not_trusted(cli, forks, mode):
+    """Another user could put a server there that reads the environment of the next start."""
+    folder = Path(find_socket(cli.env)).parent
+    folder.chmod(mode)
+    try:
+        done = run(cli, "--version")
+    finally:
+        folder.chmod(0o700)
+    assert done.returncode == 0
+    assert f"not used: other users may write to its folder {folder}." in done.stderr
 
 
 def test_a_process_without_new_privileges_is_refused(cli, forks):
