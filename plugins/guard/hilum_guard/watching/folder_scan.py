@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import attrs
@@ -26,7 +27,7 @@ SETTLED = 50_000_000
 """Time, in nanoseconds, within which a folder may change again without a new change time."""
 # Folders of installed packages, which users do not open or enter. These folders are scanned if the
 # Git index contains nested repositories.
-_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
+SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
 Stamp = tuple[int, int]
 """Inode and change time."""
 
@@ -158,6 +159,28 @@ class FolderScan:
         self._executed.update(folder.folders if is_executed else folder.executed)
         return folder
 
+    def has_changed_packages(self, since: int) -> bool:
+        """Return whether a folder in a folder of installed packages has changed.
+
+        This takes 13 µs for each of these folders, if they are in the cache of the file system.
+
+        Args:
+            since: The time from which changes count, as Unix time in nanoseconds.
+        """
+        lstat = os.lstat
+        waiting = [path for state in self._folders.values() for path in state.skipped]
+        while waiting:
+            path = waiting.pop()
+            # The folder is gone, or cannot be listed.
+            with suppress(OSError):
+                if lstat(path).st_ctime_ns >= since:
+                    return True
+                with os.scandir(path) as entries:
+                    waiting += [
+                        entry.path for entry in entries if entry.is_dir(follow_symlinks=False)
+                    ]
+        return False
+
     def skipped_folders(self) -> Iterator[str]:
         """Yield the folders of installed packages, except those with compiled modules."""
         for state in self._folders.values():
@@ -186,12 +209,12 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
         # skipped.
         return Folder(stamp, settled, listed=False)
     inner = [name for name, is_folder in found.items() if is_folder and name.lower() != ".git"]
-    folders = [name for name in inner if name not in _SKIPPED]
+    folders = [name for name in inner if name not in SKIPPED]
     return Folder(
         stamp,
         settled,
         folders=tuple(os.path.join(path, name) for name in folders),
-        skipped=tuple(os.path.join(path, name) for name in inner if name in _SKIPPED),
+        skipped=tuple(os.path.join(path, name) for name in inner if name in SKIPPED),
         names=tuple(name for name in found if _is_relevant(path, name, only_git)),
         executed=tuple(os.path.join(path, name) for name in filter(_is_executed, folders)),
         repository=git_metadata.is_repository(set(found)),

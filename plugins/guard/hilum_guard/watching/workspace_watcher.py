@@ -26,6 +26,7 @@ from hilum_guard.watching.executed_files import find_name, inner_paths
 from hilum_guard.watching.folder_events import FolderEvents
 from hilum_guard.watching.folder_scan import (
     SETTLED,
+    SKIPPED,
     FolderScan,
     ScannedFolders,
     describe_kind,
@@ -42,6 +43,9 @@ MAX_HELD = 200
 """Maximum number of paths to protect in one workspace; those nearest the root come first."""
 Stamps = tuple[object, ...]
 """The state of some files; it changes when one of the files changes."""
+MAX_INTERVALS = 100
+"""Maximum number of intervals in which commands ran; earlier ones are joined."""
+_ENDLESS = 1 << 63
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 
 
@@ -119,6 +123,12 @@ class WorkspaceWatcher:
         # existed then: see `_was_there_before`.
         self._since = 0
         self._packages: dict[str, int] = {}
+        # The intervals in which commands ran that may have written to folders of installed packages,
+        # which are scanned only at the end: from when until when, as Unix time in nanoseconds. While
+        # commands run, the last one has no end.
+        self._intervals: list[tuple[int, int]] = []
+        # The folders of installed packages, with their inodes, when a command first found them.
+        self._first_packages: dict[str, int] = {}
         # Whether something other than services may have run since the last check.
         self._commanded = False
         # The Git folders, with their inodes, that are closed to all services that have begun since
@@ -192,6 +202,7 @@ class WorkspaceWatcher:
                 self._masks.update(put_masks())
                 self._late_masks.clear()
                 self._since = time.time_ns() - SETTLED
+                self._begin_interval()
                 # An entry that could not be made inert must not become known, so that each check
                 # tries it again.
                 self._known = self._look() - self._quarantine.failed.keys()
@@ -199,6 +210,8 @@ class WorkspaceWatcher:
                 self._known -= self._checked_out
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
+                for path, inode in self._packages.items():
+                    self._first_packages.setdefault(path, inode)
                 self._mounted.clear()
             # The marker must be on disk before the command starts. If hilum is killed while the
             # command runs, the next session learns from the marker what existed before.
@@ -267,7 +280,7 @@ class WorkspaceWatcher:
         """
         with self._lock:
             if not self.dirty:
-                return []
+                return self._check_packages() if everywhere else []
             alive = self.alive()
             has_commands = self.commands() > 0
             is_unclosed = self.unclosed() > 0
@@ -300,9 +313,72 @@ class WorkspaceWatcher:
                 self.report(sentences)
             if is_last:
                 self.dirty = False
+                self._end_interval()
             self._undoing = ()
             self._write_mark()
             return sentences
+
+    def _begin_interval(self) -> None:
+        """Note that commands run from now on."""
+        if len(self._intervals) >= MAX_INTERVALS:
+            first, second = self._intervals[:2]
+            self._intervals[:2] = [(first[0], second[1])]
+        self._intervals.append((self._since, _ENDLESS))
+
+    def _end_interval(self) -> None:
+        """Note that no command runs any more."""
+        if self._intervals:
+            self._intervals[-1] = (self._intervals[-1][0], time.time_ns())
+
+    def _check_packages(self) -> list[str]:
+        """Make inert what earlier commands left in folders of installed packages.
+
+        What changed while no command ran is the user's, and so is everything elsewhere: nothing was
+        left there when the last command ended.
+
+        Returns:
+            A sentence for each entry.
+        """
+        if not self._intervals or not self._scan.has_changed_packages(self._intervals[0][0]):
+            return []
+        sentences: list[str] = []
+        tried: set[Entry] = set()
+        for _ in range(MAX_ROUNDS):
+            found = self._look(everywhere=True) - self._known - tried
+            left = {entry for entry in found if self._was_left_in_packages(entry.path)}
+            if not left:
+                break
+            tried |= left
+            sentences += self._quarantine.make_inert(left, self._known, by_command=True)
+        self._untold += sentences
+        if sentences:
+            self.report(sentences)
+        self._write_mark()
+        return sentences
+
+    def _was_left_in_packages(self, path: str) -> bool:
+        """Return whether commands put a path into a folder of installed packages.
+
+        A rename updates the change time (ctime) of the renamed file, which no program can set.
+        Therefore it is enough if the path or a folder above it changed while commands ran.
+        """
+        root = next((each for each in self.roots if path.startswith(f"{each}/")), "")
+        inner = path.removeprefix(f"{root}/").split("/")
+        packages = [number for number, part in enumerate(inner[:-1]) if part in SKIPPED]
+        if not root or not packages:
+            return False
+        for last in range(packages[0], len(inner)):
+            each = "/".join([root, *inner[: last + 1]])
+            inode, changed = read_stamp(each)
+            # What is added to a folder changes the folder, too. That does not matter if the folder
+            # is still the same, because it was not moved here.
+            is_same = self._first_packages.get(each, 0) == inode
+            if not is_same and self._have_commands_run_at(changed):
+                return True
+        return False
+
+    def _have_commands_run_at(self, moment: int) -> bool:
+        return any(begin <= moment <= end for begin, end in self._intervals)
 
     def _check_once(
         self, tried: set[Entry], exempt: set[str], everywhere: bool, *, by_command: bool
@@ -667,7 +743,7 @@ class WorkspaceWatcher:
             return False
         while path != package:
             inode, changed = read_stamp(path)
-            if not inode or changed >= self._since:
+            if not inode or changed >= self._since or self._have_commands_run_at(changed):
                 return False
             path = os.path.dirname(path)
         return True
