@@ -224,6 +224,19 @@ def test_a_forked_process_does_not_share_events(
 
 
 @needs_events
+def test_watches_end_with_the_finder(home: Path) -> None:
+    """The user may have only 128 queues of events."""
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        find(home)
+    finder = PrivateFiles()
+    for number in range(20):
+        (home / f"{number}").mkdir()
+        find(home / f"{number}", finder)
+    assert len(os.listdir("/proc/self/fd")) <= before + private_files.MAX_HOMES
+
+
+@needs_events
 def test_at_the_limit_of_watches_all_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_events, "_SHARE", 10**9)
     finder = PrivateFiles()

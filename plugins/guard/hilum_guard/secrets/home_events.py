@@ -7,6 +7,7 @@ and the caller compares inodes.
 from __future__ import annotations
 
 import os
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,6 +43,7 @@ class HomeEvents:
     def __init__(self, home: str) -> None:
         self._home = home
         self._inotify: Inotify | None = None
+        self._finalizer: weakref.finalize[..., HomeEvents] | None = None
         self._is_possible = True
         self._limit = 0
         self._paths: dict[int, str] = {}
@@ -57,12 +59,12 @@ class HomeEvents:
         if self._inotify is None:
             return None
         if self._process != os.getpid() or not self._is_in_place():
-            self._forget()
+            self.close()
             return None
         changed: set[str] = set()
         for event in self._inotify.read():
             if event.mask & (inotify.OVERFLOW | inotify.UNMOUNT):
-                self._forget()
+                self.close()
                 return None
             path = self._paths.get(event.watch)
             if event.mask & inotify.IGNORED:
@@ -90,6 +92,8 @@ class HomeEvents:
         try:
             self._limit = int(Path(MAX_WATCHES_FILE).read_text()) // _SHARE
             self._inotify = Inotify()
+            # The user may have few such queues.
+            self._finalizer = weakref.finalize(self, self._inotify.close)
         except (OSError, ValueError, AttributeError):
             return False
         self._process = os.getpid()
@@ -110,10 +114,17 @@ class HomeEvents:
         except OSError:  # at the limit
             watch = -1
         if watch < 0 or len(self._paths) >= self._limit:
-            self._forget()
+            self.close()
             self._is_possible = False
             return
         self._paths[watch] = path
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._paths.clear()
+        if self._finalizer is not None:
+            self._finalizer()
+        self._inotify = None
 
     def _is_in_place(self) -> bool:
         """Return whether the home folder is the same, and nothing else is mounted over it."""
@@ -134,13 +145,6 @@ class HomeEvents:
                 if is_above or is_below(point, [self._home]):
                     found.append((point, kind))
         return found
-
-    def _forget(self) -> None:
-        """Stop watching."""
-        self._paths.clear()
-        if self._inotify is not None:
-            self._inotify.close()
-            self._inotify = None
 
 
 def _read_identity(home: str) -> tuple[int, int] | None:

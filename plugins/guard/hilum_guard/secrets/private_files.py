@@ -29,6 +29,8 @@ MAX_HIDDEN = 300
 """Number of files from which folders with several such files are hidden instead."""
 FEW_FOLDERS = 100
 """Number of folders that are listed again for each command if they cannot be watched."""
+MAX_HOMES = 4
+"""Maximum number of home folders to remember; usually, there is one."""
 NEAR = 3
 """Depth to which folders are listed again for each command if they cannot be watched."""
 INTERVAL = 30.0
@@ -112,6 +114,8 @@ class PrivateFiles:
             known = self._homes.get(home)
             if known is None:
                 known = self._homes[home] = _Home(home)
+                while len(self._homes) > MAX_HOMES:
+                    self._homes.pop(next(iter(self._homes))).events.close()
             _forget_changed(known)
             found = known.found.get(key)
             if found is None:
