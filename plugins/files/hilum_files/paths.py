@@ -134,31 +134,51 @@ def replace_file(
             since ``expected``.
     """
     with open_place(workspace, path, make=make) as place:
-        old = check_replaceable(place, path, expected, force=mode is not None)
-        # The temporary file is in the same folder, because a file cannot be renamed to another file
-        # system.
-        temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
-        descriptor, is_nameless = _open_new(place.folder, temporary)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                if place.folder is None:
-                    # Windows cannot change the mode of an open file.
-                    if mode is not None:
-                        os.chmod(temporary, mode)
-                else:
-                    _copy_permissions(descriptor, old, mode)
-                # `link` does not replace an existing file, so the new file gets a temporary name
-                # first.
-                if is_nameless:
-                    os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=place.folder)
-            os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=place.folder)
-            raise
+        replace_at(place, path, data, expected=expected, mode=mode)
         return place.path
+
+
+def replace_at(
+    place: Place,
+    path: str | Path,
+    data: bytes,
+    *,
+    expected: os.stat_result | None = None,
+    mode: int | None = None,
+) -> None:
+    """Replace the content of a file in an open folder; see ``replace_file``.
+
+    Args:
+        place: The location of the file.
+        path: The path, for messages.
+        data: The new content.
+        expected: The status of the file when it was read.
+        mode: New permissions.
+    """
+    old = check_replaceable(place, path, expected, force=mode is not None)
+    # The temporary file is in the same folder, because a file cannot be renamed to another file
+    # system.
+    temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
+    descriptor, is_nameless = _open_new(place.folder, temporary)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if place.folder is None:
+                # Windows cannot change the mode of an open file.
+                if mode is not None:
+                    os.chmod(temporary, mode)
+            else:
+                _copy_permissions(descriptor, old, mode)
+            # `link` does not replace an existing file, so the new file gets a temporary name
+            # first.
+            if is_nameless:
+                os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=place.folder)
+        os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=place.folder)
+        raise
 
 
 def _open_new(folder: int | None, name: str) -> tuple[int, bool]:

@@ -20,7 +20,7 @@ from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
 from hilum_files.journal.shared_changes import Key, SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import Node, node_at
-from hilum_files.paths import chmod_unless_link, find_link_above
+from hilum_files.paths import chmod_unless_link
 from hilum_files.text import show
 
 CHANGED_SINCE = "it was changed since"
@@ -139,6 +139,8 @@ class _Planner:
     _taken: dict[str, tuple[Key, ...]] = attrs.Factory(dict)
     _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
     _removed_links: set[str] = attrs.Factory(set)
+    # The outermost link that each folder is or is below.
+    _links_above: dict[str, str | None] = attrs.Factory(dict)
     # The content of each path before the changes to undo.
     _original: dict[str, Node | None] = attrs.Factory(dict)
 
@@ -335,16 +337,40 @@ class _Planner:
     def _find_without_folder(self) -> dict[str, str]:
         """Return the paths that cannot be created because a parent folder is none."""
         after = {unspell_path(step.path): step.after for step in self._steps}
+        others: dict[str, str] = {}
         found: dict[str, str] = {}
         for step in self._steps:
             if step.after is None:
                 continue
-            for parent in _find_parents(unspell_path(step.path)):
-                if parent not in after:
-                    after[parent] = self._look_at(parent)
-                node = after[parent]
-                if node is not None and node.kind != "folder":
-                    found[step.path] = f"{show(parent)} is not a folder"
+            other = self._find_other_above(unspell_path(step.path), after, others)
+            if other:
+                found[step.path] = f"{show(other)} is not a folder"
+        return found
+
+    def _find_other_above(
+        self, name: str, after: dict[str, Node | None], others: dict[str, str]
+    ) -> str:
+        """Return the outermost entry above a path that is no folder after the undo; "" if none.
+
+        Args:
+            name: The path.
+            after: The nodes after the undo, to which this method adds.
+            others: What this method has found for folders, to which it adds.
+        """
+        unknown: list[str] = []
+        found = ""
+        for parent in _find_parents(name):
+            if parent in others:
+                found = others[parent]
+                break
+            unknown.append(parent)
+        for parent in reversed(unknown):
+            if parent not in after:
+                after[parent] = self._look_at(parent)
+            node = after[parent]
+            if not found and node is not None and node.kind != "folder":
+                found = parent
+            others[parent] = found
         return found
 
     def _look_at(self, name: str) -> Node | None:
@@ -370,7 +396,7 @@ class _Planner:
             for step in self._steps
             if step.after is None and step.before and step.before.kind == "folder"
         }
-        for name in {parent for path in deleted for parent in _find_parents(path)} - planned:
+        for name in find_all_parents(deleted) - planned:
             node = self._find_left_over(spell_path(name))
             if node is not None:
                 folders[name] = node
@@ -425,7 +451,7 @@ class _Planner:
         real = self._workspace.root / unspell_path(path)
         try:
             # An undo must not write through a link that replaced a folder.
-            if self._workspace.resolve(real, follow=False) != real:
+            if not self._is_in_place(real, path):
                 self._check_below_removed_link(path)
                 return None
             status = os.lstat(real)
@@ -442,13 +468,44 @@ class _Planner:
         except OSError as error:
             raise Conflict(f"it cannot be read: {error.strerror}") from None
 
+    def _is_in_place(self, real: Path, path: str) -> bool:
+        """Return whether no link leads to a path.
+
+        Raises:
+            ToolError: The path leads out of the workspace.
+        """
+        name = unspell_path(path)
+        if os.path.isabs(name):  # in another root of the workspace
+            return self._workspace.resolve(real, follow=False) == real
+        return self._find_link_above(name) is None
+
+    def _find_link_above(self, name: str) -> str | None:
+        """Return the outermost parent folder of a path that is a link, or ``None``.
+
+        Each folder is examined once: a path may be below a thousand of them.
+        """
+        if os.path.isabs(name):
+            return None
+        unknown: list[str] = []
+        found: str | None = None
+        for parent in _find_parents(name):
+            if parent in self._links_above:
+                found = self._links_above[parent]
+                break
+            unknown.append(parent)
+        for parent in reversed(unknown):
+            if found is None and os.path.islink(self._workspace.root / parent):
+                found = parent
+            self._links_above[parent] = found
+        return found
+
     def _check_below_removed_link(self, path: str) -> None:
         """Check that the link above a path is removed by the undo, so that nothing is at the path.
 
         Raises:
             Conflict: The link stays.
         """
-        link = find_link_above(self._workspace.root, unspell_path(path))
+        link = self._find_link_above(unspell_path(path))
         if link is None or spell_path(link) not in self._removed_links:
             raise Conflict("one of its parent folders is now a link")
 
@@ -608,6 +665,18 @@ class _Planner:
             target = revert(self._store, target, change)
         self._check_kept(target)
         return target, merged
+
+
+def find_all_parents(paths: Iterable[str]) -> set[str]:
+    """Return the folders in the workspace that contain relative paths."""
+    found: set[str] = set()
+    for path in paths:
+        for parent in _find_parents(path):
+            # What contains a known folder is known, too.
+            if parent in found:
+                break
+            found.add(parent)
+    return found
 
 
 def _find_parents(path: str) -> Iterator[str]:

@@ -7,18 +7,23 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hilum import HilumError, ToolError, Workspace, errors
+from hilum import HilumError, Place, ToolError, Workspace, errors
 
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.records import Change, keeps_kind, unspell_path
 from hilum_files.journal.tree import Node
-from hilum_files.paths import chmod_unless_link, find_status, replace_file
+from hilum_files.journal.undo_plan import find_all_parents
+from hilum_files.paths import chmod_unless_link, find_status, replace_at
 from hilum_files.text import show
 
-if TYPE_CHECKING:
-    from hilum import Place
+# Linux alone has O_PATH, which needs no permission to list the folder.
+_STEP = (
+    getattr(os, "O_PATH", 0)
+    | getattr(os, "O_DIRECTORY", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 def carry_out(
@@ -72,6 +77,7 @@ def _apply(
         As ``carry_out``.
     """
     kept: list[str] = []
+    held = _HeldFolder(workspace)
     # A command may have made a folder read-only.
     modes = _unlock_folders(workspace.root, steps)
     ordered = sorted(steps, key=lambda step: unspell_path(step.path))
@@ -79,7 +85,7 @@ def _apply(
         for step in reversed(ordered):
             if step.before and not keeps_kind(step):
                 name = unspell_path(step.path)
-                if not _remove(workspace, name, step.before, is_final=step.after is None):
+                if not _remove(held, name, step.before, is_final=step.after is None):
                     kept.append(step.path)
                     continue
                 done.append(Change(step.path, step.before, None))
@@ -88,13 +94,14 @@ def _apply(
                 continue
             name = unspell_path(step.path)
             before = step.before if keeps_kind(step) else None
-            _create(workspace, store, name, before, step.after)
+            _create(workspace, held, store, name, before, step.after)
             done.append(Change(step.path, before, step.after))
             if step.after.kind == "folder":
                 modes[workspace.root / name] = step.after.mode
     finally:
+        held.close()
         # The deepest folders come first: an outer one may become inaccessible.
-        for folder, mode in sorted(modes.items(), reverse=True):
+        for folder, mode in sorted(modes.items(), key=lambda each: str(each[0]), reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError):
                 chmod_unless_link(folder, mode)
     return tuple(kept)
@@ -102,53 +109,108 @@ def _apply(
 
 def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
     """Make the folders of the steps writable for the user, and return their former modes."""
-    folders: set[Path] = set()
-    for step in steps:
-        for parent in (root / unspell_path(step.path)).parents:
-            if parent != root and parent.is_relative_to(root):
-                folders.add(parent)
+    names = map(unspell_path, (step.path for step in steps))
+    folders = find_all_parents(name for name in names if not os.path.isabs(name))
     modes: dict[Path, int] = {}
-    links: set[Path] = set()
+    links: set[str] = set()
     # The outermost folders come first, because those inside an inaccessible one cannot be examined.
-    for folder in sorted(folders):
+    for name in sorted(folders):
         # What is below a link is not changed; it may be outside the workspace.
-        if not links.isdisjoint(folder.parents):
+        if name.rpartition("/")[0] in links:
+            links.add(name)
             continue
+        folder = root / name
         with suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(folder)
             mode = stat.S_IMODE(status.st_mode)
             if stat.S_ISLNK(status.st_mode):
-                links.add(folder)
+                links.add(name)
             if stat.S_ISDIR(status.st_mode) and mode & 0o700 != 0o700:
                 chmod_unless_link(folder, mode | 0o700)
                 modes[folder] = mode
     return modes
 
 
-@contextmanager
-def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
-    """Open the folder of a planned path for the duration of the ``with`` block.
+class _HeldFolder:
+    """Opens the folders of planned paths, each from the one before if that is possible.
 
     A program that the agent started may have created a link in the path after the plan was made.
-    Therefore, no links are followed, not even within the workspace.
+    Therefore, no links are followed, not even within the workspace. To open each folder from the
+    root would take quadratic time for folders that are nested a thousand times.
     """
-    path = workspace.root / name
-    with workspace.at(path, make=make, follow=False) as place:
-        if place.path != path:
-            raise ToolError(f"A parent folder of {show(name)} is now a link.", code=errors.E_STALE)
-        yield place
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._descriptor: int | None = None
+        # The names of the folders below the root that lead to the held one.
+        self._parts: list[str] = []
+
+    def close(self) -> None:
+        """Close the held folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextmanager
+    def open(self, name: str, *, make: bool = False) -> Iterator[Place]:
+        """Hold the folder of a path open for the duration of the ``with`` block.
+
+        Args:
+            name: The path.
+            make: Whether to create missing folders.
+        """
+        path = self._workspace.root / name
+        if self._move(name):
+            try:
+                yield Place(self._descriptor, os.path.basename(name), path)
+            except OSError as error:
+                error.filename = name
+                raise
+            return
+        self.close()
+        with self._workspace.at(path, make=make, follow=False) as place:
+            if place.path != path:
+                raise ToolError(
+                    f"A parent folder of {show(name)} is now a link.", code=errors.E_STALE
+                )
+            if place.folder is not None and not os.path.isabs(name):
+                self._descriptor = os.dup(place.folder)
+                self._parts = name.split("/")[:-1]
+            yield place
+
+    def _move(self, name: str) -> bool:
+        """Hold the folder of a path instead; return whether it is certain that no link leads there."""
+        if self._descriptor is None or os.path.isabs(name):
+            return False
+        parts = name.split("/")[:-1]
+        common = 0
+        for part, held_part in zip(parts, self._parts, strict=False):
+            if part != held_part:
+                break
+            common += 1
+        try:
+            for part in ("..",) * (len(self._parts) - common) + tuple(parts[common:]):
+                above = self._descriptor
+                self._descriptor = os.open(part, _STEP, dir_fd=above)
+                os.close(above)
+            self._parts = parts
+            # Linux tells where an open folder is now, without links; other systems do not.
+            found = os.readlink(f"/proc/self/fd/{self._descriptor}")
+        except OSError:
+            return False
+        return found == str(self._workspace.root.joinpath(*parts))
 
 
-def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> bool:
+def _remove(held: _HeldFolder, name: str, node: Node, *, is_final: bool) -> bool:
     """Remove an entry; return whether it is gone.
 
     Args:
-        workspace: The workspace.
+        held: Opens the entry's folder.
         name: The entry's path.
         node: The entry's node.
         is_final: Whether nothing takes the entry's place. Then a folder with other files is kept.
     """
-    with _open_exactly(workspace, name) as place:
+    with held.open(name) as place:
         if node.kind != "folder":
             os.unlink(place.name, dir_fd=place.folder)
             return True
@@ -162,24 +224,29 @@ def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> b
 
 
 def _create(
-    workspace: Workspace, store: ContentStore, name: str, before: Node | None, node: Node
+    workspace: Workspace,
+    held: _HeldFolder,
+    store: ContentStore,
+    name: str,
+    before: Node | None,
+    node: Node,
 ) -> None:
     path = workspace.root / name
     if node.kind == "folder":
-        with _open_exactly(workspace, name, make=True) as place:
+        with held.open(name, make=True) as place:
             if not stat.S_ISDIR(_mode_at(place)):
                 os.mkdir(place.name, dir_fd=place.folder)
             # The folder gets its own mode when its content is complete.
             chmod_unless_link(path, node.mode | 0o700)
         return
     if before is not None and before.hash == node.hash:
-        with _open_exactly(workspace, name):
+        with held.open(name):
             chmod_unless_link(path, node.mode)
         return
     data = store.get(node.hash)
     if data is None:
         raise ToolError(f"The content of {show(name)} is no longer kept.", code=errors.E_NOT_FOUND)
-    with _open_exactly(workspace, name, make=True) as place:
+    with held.open(name, make=True) as place:
         if node.kind == "link":
             with suppress(FileNotFoundError):
                 os.unlink(place.name, dir_fd=place.folder)
@@ -188,7 +255,7 @@ def _create(
             return
         if stat.S_ISLNK(_mode_at(place)):
             raise ToolError(f"{show(name)} is now a link.", code=errors.E_STALE)
-        replace_file(workspace, path, data, mode=node.mode)
+        replace_at(place, path, data, mode=node.mode)
 
 
 def _mode_at(place: Place) -> int:
