@@ -70,15 +70,14 @@ def test_what_has_not_changed_is_not_looked_for_again(
         find(finder)
 
 
-@pytest.mark.parametrize("module", ["existing_paths", "secret_paths"])
 def test_a_folder_that_has_just_changed_is_not_trusted(
-    find: Find, monkeypatch: pytest.MonkeyPatch, home: Path, module: str
+    find: Find, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     """It may change again without another time of change."""
     finder = HiddenPaths()
     wait_until_settled(home.parent)
     with monkeypatch.context() as patch:
-        patch.setattr(f"hilum_guard.secrets.{module}.SETTLED", 10**18)
+        patch.setattr("hilum_guard.secrets.existing_paths.SETTLED", 10**18)
         find(finder)
         assert not finder._known
     find(finder)

@@ -100,10 +100,11 @@ def make_policy(
     # A mount over a link would protect only the link's target.
     protected = select_unlinked(path for path in candidates if path.startswith(inside))
     unwanted = [path for path in candidates if path.endswith("/commondir")]
+    shown = resolve_listed(settings.readable, str(workspace))
     return SandboxPolicy(
         writable=writable,
         protected=tuple(dict.fromkeys(protected)),
-        hidden=tuple(find_hidden(resolve_listed(settings.readable, str(workspace)), homes)),
+        hidden=tuple(find_hidden(shown, homes, writable)),
         unwanted=tuple(path for path in unwanted if not os.path.lexists(path)),
         temp=temp,
         network=settings.network == "full",
@@ -152,12 +153,15 @@ def find_homes() -> list[str]:
     return list(dict.fromkeys(map(os.path.realpath, found)))
 
 
-def find_hidden(shown: Collection[str] = (), homes: Sequence[str] | None = None) -> Iterator[str]:
+def find_hidden(
+    shown: Collection[str] = (), homes: Sequence[str] | None = None, writable: Iterable[str] = ()
+) -> Iterator[str]:
     """Yield the existing paths with secrets, without links.
 
     Args:
         shown: Resolved paths that the user lets commands read.
         homes: The result of ``find_homes``, if the caller has called it.
+        writable: Folders that commands may write to, which are not hidden because of their modes.
     """
     if homes is None:
         homes = find_homes()
@@ -165,7 +169,8 @@ def find_hidden(shown: Collection[str] = (), homes: Sequence[str] | None = None)
     # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
     others = (str(config_folder()), str(data_folder()))
-    for path in _HIDDEN_PATHS.find(tuple(homes), tuple(configs), others):
+    used = (*shown, *writable)
+    for path in _HIDDEN_PATHS.find(tuple(homes), tuple(configs), others, used):
         if path not in shown:
             yield path
 

@@ -7,15 +7,14 @@ times as long as to see that the folders are as they were.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from hilum_guard.file_names import is_below, resolve_all
 from hilum_guard.secrets.existing_paths import ExistingPaths
+from hilum_guard.secrets.private_files import PrivateFiles
 from hilum_guard.secrets.secret_paths import (
     FolderStamp,
-    SecretFiles,
-    is_private,
     list_secret_paths,
     make_folder_stamp,
 )
@@ -27,26 +26,24 @@ class _Found(NamedTuple):
     Attributes:
         paths: The paths that were found.
         folders: The folders that were examined, with their stamps.
-        existing: The listed paths that exist.
-        files: The files whose mode decides, each with whether it marks the file as secret.
+        listed: The listed paths that exist.
+        private: The paths that were found by their mode.
     """
 
     paths: tuple[str, ...]
     folders: tuple[tuple[str, FolderStamp], ...]
-    existing: tuple[str, ...]
-    files: tuple[tuple[str, bool], ...]
+    listed: tuple[str, ...]
+    private: tuple[str, ...]
 
     def is_current(self) -> bool:
-        """Return whether another search would find the same. Blocks."""
+        """Return whether another search would find the same listed paths. Blocks."""
         try:
             for folder, stamp in self.folders:
                 if make_folder_stamp(os.stat(folder)) != stamp:
                     return False
         except OSError:
             return False
-        if any(is_private(path) != was_private for path, was_private in self.files):
-            return False
-        return all(map(os.path.exists, self.existing))
+        return all(map(os.path.exists, self.listed))
 
 
 class HiddenPaths:
@@ -56,12 +53,16 @@ class HiddenPaths:
     """
 
     def __init__(self) -> None:
-        self._files = SecretFiles()
+        self._private = PrivateFiles()
         self._existing = ExistingPaths()
         self._known: dict[object, _Found] = {}
 
     def find(
-        self, homes: tuple[str, ...], configs: tuple[str, ...], others: tuple[str, ...]
+        self,
+        homes: tuple[str, ...],
+        configs: tuple[str, ...],
+        others: tuple[str, ...],
+        shown: Collection[str] = (),
     ) -> tuple[str, ...]:
         """Return the existing paths with secrets, without links. Blocks.
 
@@ -69,30 +70,37 @@ class HiddenPaths:
             homes: The home folders, without links.
             configs: The folders of configurations.
             others: Further absolute paths.
+            shown: Paths that commands may use, so that no folder with one of them is hidden because
+                of the modes of what is in it.
         """
-        key = (homes, configs, others)
+        key = (homes, configs, others, frozenset(shown))
         known = self._known.get(key)
         if known is not None and known.is_current():
-            return known.paths
+            private = self._find_private(homes, known.listed, shown)
+            if private == known.private:
+                return known.paths
         looked: dict[str, FolderStamp | None] = {}
-        judged: dict[str, bool] = {}
-        paths = self._existing.find(list_secret_paths(homes, configs), looked)
-        existing = [*paths]
-        for home in homes:
-            paths += self._files.of_home(home, looked, judged)
-        other_paths = self._existing.find(others, looked)
-        existing += other_paths
-        paths += other_paths
+        named = self._existing.find(list_secret_paths(homes, configs), looked)
+        named += self._existing.find(others, looked)
+        private = self._find_private(homes, named, shown)
+        paths = list(dict.fromkeys((*named, *private)))
         resolved = tuple(dict.fromkeys(resolve_all(paths)))
         folders = tuple(_select_relevant(looked, homes, configs, others))
         # Where a link leads may change without a change of these folders.
-        has_links = resolved != tuple(dict.fromkeys(paths))
+        has_links = resolved != tuple(paths)
         if has_links or None in dict(folders).values():
             self._known.pop(key, None)
         else:
             stamps = tuple((folder, stamp) for folder, stamp in folders if stamp is not None)
-            self._known[key] = _Found(resolved, stamps, tuple(existing), tuple(judged.items()))
+            self._known[key] = _Found(resolved, stamps, tuple(named), private)
         return resolved
+
+    def _find_private(
+        self, homes: tuple[str, ...], listed: Collection[str], shown: Collection[str]
+    ) -> tuple[str, ...]:
+        """Return the paths in home folders that are secret because of their modes."""
+        found = [self._private.find(home, listed, shown) for home in homes]
+        return tuple(path for paths in found for path in paths)
 
 
 def _select_relevant(

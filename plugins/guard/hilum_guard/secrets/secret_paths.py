@@ -51,7 +51,13 @@ HOME = tuple(
     .local/share/kilo .factory .openhands .openai .anthropic .groq .llm .cody .tabnine
     .augment .roo .cline .pi/agent/auth.json .mcp-auth .qodo .amazonq .kiro .zed .pulumi
     .railway .supabase .snowflake .linode-cli .ollama/id_ed25519
-    .local/share/com.vercel.cli""".split()
+    .local/share/com.vercel.cli .local/share/jupyter/runtime .local/share/uv/credentials
+    .local/share/python_keyring .local/share/pnpm/auth.ini .continuum/anaconda-client
+    .cache/git/credential .cache/snowflake .cache/google-vscode-extension
+    .cache/github-copilot .cache/mozilla .cache/thunderbird .cache/google-chrome
+    .cache/chromium .cache/BraveSoftware .cache/microsoft-edge .cache/vivaldi
+    .vscode/cli/token.json .vscode-cli/token.json .vscode-server/data/User/globalStorage
+    .local/share/code-server/User/globalStorage""".split()
 )
 # Paths below the configuration folder (`~/.config`) that contain secrets.
 CONFIG = tuple(
@@ -86,29 +92,32 @@ MAC = (
 )
 
 # Paths in the home folder's dot-folders that are not searched: they are large and generated, and
-# contain no logins.
-_PASSED_OVER = frozenset(
+# programs need them. The tokens that programs keep there are in the list above.
+PASSED_OVER = frozenset(
     """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib
     .local/bin .local/share/uv .local/share/pipx .local/share/mise .local/share/fonts
-    .local/share/Trash .cargo/registry .cargo/bin .cargo/git .m2/repository
-    .gradle/caches .gradle/wrapper .vscode .vscode-server .java .conda .julia .ghcup
-    .stack .opam .nix-profile .nix-defexpr .wine .steam .var .dotnet .bun .deno
-    .pnpm-store .texlive .matplotlib .fontconfig .dbus .pulse .config/pulse .terminfo
-    .git""".split()
+    .local/share/Trash .local/share/virtualenvs .local/share/pnpm .local/share/pdm
+    .local/share/hatch .local/share/rustup .local/share/cargo .local/share/nvm
+    .local/share/fnm .local/share/pyenv .local/share/containers .local/share/flatpak
+    .local/share/Steam .local/share/nvim/lazy .local/share/nvim/mason .local/pipx
+    .cargo/registry .cargo/bin .cargo/git .m2/repository .gradle/caches .gradle/wrapper
+    .gradle/daemon .vscode/extensions .vscode-server/bin .vscode-server/cli/servers
+    .vscode-server/extensions .java .conda .julia .ghcup .stack .opam .nix-profile
+    .nix-defexpr .wine .steam .var .dotnet .bun .deno .pnpm-store .yarn .texlive
+    .matplotlib .fontconfig .dbus .pulse .config/pulse .terminfo .volta .goenv .sdkman
+    .linuxbrew .oh-my-zsh .sbt/boot .ivy2/cache .android/avd .platformio""".split()
 )
+# The names of such folders wherever they are.
+GENERATED = frozenset(".git .venv __pycache__ node_modules site-packages".split())
 # Shells and tools read these files at startup. These files stay readable but are write-protected.
-_START_FILES = frozenset(
+START_FILES = frozenset(
     """.profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv
     .zprofile .zlogin .gitconfig .inputrc .vimrc .tmux.conf .screenrc .xauthority
     .iceauthority .xsession-errors .sudo_as_admin_successful .wget-hsts
     .config/git/config .config/git/ignore .config/pip/pip.conf""".split()
 )
-MAX_DEPTH = 3
-"""Maximum depth below the home folder at which to search for files: ``~/.config/name/x/file``."""
-MAX_FILES = 300
-"""Maximum number of files to hide because of their mode; each file needs a mount."""
 MAX_FOLDERS = 4_000
-"""Maximum number of folders to search for files whose mode or name marks them as secret."""
+"""Maximum number of folders of a workspace to search for files that are named like secrets."""
 
 # Workspace files that are hidden from commands regardless of their mode. Files in the second list
 # are hidden only if no other user may read them.
@@ -162,68 +171,11 @@ class _Search(NamedTuple):
 
 
 class SecretFiles:
-    """A finder of files whose mode or name marks them as secret; it caches unchanged folders."""
+    """A finder of workspace files that are named like secrets; it caches unchanged folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
         self._searches: dict[str, _Search] = {}
-        # For each home folder and each folder in it: what it contained, and what of that matters.
-        self._in_homes: dict[tuple[str, str], tuple[Listed, Listed]] = {}
-
-    def of_home(
-        self,
-        home: str,
-        looked: dict[str, FolderStamp | None] | None = None,
-        judged: dict[str, bool] | None = None,
-    ) -> Iterator[str]:
-        """Yield the files in a home folder's dot-folders that only the user may read. Blocks.
-
-        Args:
-            home: The home folder.
-            looked: Receives the folders that were examined, as for ``ExistingPaths.find``.
-            judged: Receives the files that were examined, each with whether only the user may read
-                it.
-        """
-        waiting = [(home, 0)]
-        found = 0
-        for _ in range(MAX_FOLDERS):
-            if not waiting:
-                return
-            folder, depth = waiting.pop()
-            folders, files = self._look_in_home(home, folder, looked)
-            for path in files:
-                has_secret = is_private(path)
-                if judged is not None:
-                    judged[path] = has_secret
-                if has_secret:
-                    found += 1
-                    yield path
-            if found > MAX_FILES or depth >= MAX_DEPTH:
-                continue
-            waiting += [(path, depth + 1) for path in folders]
-
-    def _look_in_home(
-        self, home: str, folder: str, looked: dict[str, FolderStamp | None] | None
-    ) -> Listed:
-        """Return a folder's subfolders to search, and the files in it that may be secret."""
-        listed = self._look(folder, looked)
-        known = self._in_homes.get((home, folder))
-        # `_look` returns the same object for a folder that has not changed.
-        if known is None or known[0] is not listed:
-            start = len(home) + 1
-            folders = [
-                path
-                for path in listed[0]
-                if path[start:].startswith(".") and path[start:] not in _PASSED_OVER
-            ]
-            files = [
-                path
-                for path in listed[1]
-                if path[start:].startswith(".") and path[start:].casefold() not in _START_FILES
-            ]
-            known = listed, (tuple(folders), tuple(files))
-            self._in_homes[home, folder] = known
-        return known[1]
 
     def of_workspace(self, root: str, scanned: ScannedFolders | None = None) -> Iterator[str]:
         """Yield the workspace files that are named like secrets, and hard links to them. Blocks.
@@ -301,23 +253,14 @@ class SecretFiles:
                 if os.path.basename(path) not in SKIPPED:
                     waiting.append(path)
 
-    def _look(self, folder: str, looked: dict[str, FolderStamp | None] | None = None) -> Listed:
-        """Return a folder's subfolders, and the files in it whose names matter.
-
-        Args:
-            folder: The folder.
-            looked: Receives the folder, as for ``ExistingPaths.find``.
-        """
-        if looked is not None:
-            looked[folder] = None
+    def _look(self, folder: str) -> Listed:
+        """Return a folder's subfolders, and the files in it whose names matter."""
         try:
             status = os.stat(folder)
             # A program can set the modification time (mtime), but not the change time (ctime).
             changed = (status.st_ino, status.st_ctime_ns)
             known = self._seen.get(folder)
             if known is not None and known[0] == changed:
-                if looked is not None:
-                    looked[folder] = make_folder_stamp(status)
                 return known[1]
             is_settled = time.time_ns() - status.st_ctime_ns > SETTLED
             listed = _list_folder(folder)
@@ -325,8 +268,6 @@ class SecretFiles:
             return (), ()
         if is_settled:
             self._seen[folder] = (changed, listed)
-            if looked is not None:
-                looked[folder] = make_folder_stamp(status)
         else:
             self._seen.pop(folder, None)
         return listed
