@@ -15,6 +15,8 @@ from math import inf
 
 import trio
 
+from hilum.errors import StoreError
+
 IDLE_SECONDS = 0.5
 """Seconds after a session has opened until modules are imported, if no prompt is expected at once.
 The face draws its first screen in this time."""
@@ -46,7 +48,11 @@ class LateImports:
         """
         if not self._list_missing():
             return
-        with trio.move_on_after(inf if self._expects_prompt else IDLE_SECONDS):
+        # If the log cannot be read, whoever works with it reports that.
+        with (
+            trio.move_on_after(inf if self._expects_prompt else IDLE_SECONDS),
+            suppress(StoreError),
+        ):
             await self._wait_for_request()
         for name in self._list_missing():
             # A session that closes does not wait for the module that is being imported.

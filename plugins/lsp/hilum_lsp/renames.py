@@ -40,6 +40,7 @@ from hilum_lint.diagnostics import to_one_line
 from hilum_lsp.errors import ServerRefused
 from hilum_lsp.file_watch import find_files
 from hilum_lsp.keywords import is_keyword
+from hilum_lsp.name_conflicts import find_conflict
 from hilum_lsp.navigation import (
     ALL_USES,
     MAX_FILE_BYTES,
@@ -203,6 +204,7 @@ class Renames:
     async def _make_plan(self, request: RenameRequest) -> Plan:
         try:
             changes, missed = await self._find_changes(request)
+            await trio.to_thread.run_sync(_check_conflicts, changes, request)
             preview = await trio.to_thread.run_sync(_make_preview, changes)
             warning = await trio.to_thread.run_sync(_find_clashes, changes, request.new_name)
             if missed:
@@ -805,6 +807,28 @@ def _find_clashes(changes: Iterable[FileRename], new_name: str) -> str:
     if not found:
         return ""
     return f"Warning: the word {new_name} already occurs in {_list_names(found)}."
+
+
+def _check_conflicts(changes: Iterable[FileRename], request: RenameRequest) -> None:
+    """Refuse a rename after which one name would mean two things in a file of Python code.
+
+    No language server refuses it.
+    """
+    word = request.word
+    for change in changes:
+        if not change.path.endswith((".py", ".pyi")):
+            continue
+        before = change.before.decode("utf-8-sig")
+        after = change.after.decode("utf-8-sig")
+        where = find_conflict(before, after, word, request.new_name)
+        if where:
+            raise ToolError(
+                f"{request.new_name} already means something else in {where} of"
+                f" {to_one_line(change.path, 200)}, where {word} would become {request.new_name}."
+                f" {_UNCHANGED}",
+                code=errors.E_BAD_ARGS,
+                hint="Choose another name, or rename the other one first.",
+            )
 
 
 def _make_preview(changes: Iterable[FileRename]) -> str:

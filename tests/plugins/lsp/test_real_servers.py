@@ -253,9 +253,23 @@ async def test_a_name_behind_a_mark_in_the_first_line_is_renamed(put, install, o
     assert (root / "b.py").read_text() == before
 
 
-async def test_the_user_reads_that_the_new_name_is_taken(put, install, opened):
+async def test_a_name_that_means_something_else_there_is_refused(put, install, opened, root):
+    """The server would rename it all the same."""
+    put({"pyproject.toml": "[tool.ty]\n", "core.py": "def helper(): ...\n"})
+    before = "from core import helper\n\nassist = helper()\n"
+    put({"b.py": before})
+    install("ty")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME)
+    assert result.code == "E_BAD_ARGS"
+    assert "assist already means something else in the module of b.py" in result.text
+    assert (root / "b.py").read_text() == before
+    assert (root / "core.py").read_text() == "def helper(): ...\n"
+
+
+async def test_the_user_reads_that_the_new_name_occurs_there(put, install, opened):
     put({"pyproject.toml": "[tool.ty]\n"})
-    put({"core.py": "def helper(): ...\n\n\ndef assist(): ...\n"})
+    put({"core.py": "def helper(): ...\n\n\n# They assist.\n"})
     install("ty")
     async with opened(approve="ask_first") as bench:
         asked, result = await approve_rename(bench)
