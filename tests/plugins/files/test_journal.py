@@ -316,7 +316,7 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
             "run_terminal_cmd",
             command="for f in *.txt; do echo changed > $f; done; mkdir new; touch new/x; rm f.txt",
         )
-        real, left = undo_steps.replace_file, [3]
+        real, left = undo_steps.replace_at, [3]
 
         def full(*args, **kwargs):
             left[0] -= 1
@@ -324,7 +324,7 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(undo_steps, "replace_file", full)
+        monkeypatch.setattr(undo_steps, "replace_at", full)
         with pytest.raises(ToolError, match="All files are as they were before the undo"):
             await undoing(bench).undo()
         assert {p.name for p in bench.workspace.iterdir()} == {
@@ -432,13 +432,13 @@ async def main():
             await bench.call("run_terminal_cmd", command=f"echo two > a.txt; rm b.txt; kill -9 {os.getpid()}; sleep 10")
         else:
             await bench.call("run_terminal_cmd", command="for f in *.txt; do echo two > $f; done")
-            real, left = undo_steps.replace_file, [2]
+            real, left = undo_steps.replace_at, [2]
             def replace(*args, **kwargs):
                 left[0] -= 1
                 real(*args, **kwargs)
                 if not left[0]:
                     die()
-            undo_steps.replace_file = replace
+            undo_steps.replace_at = replace
             await bench.session.plugin(hilum_files.Changes).undo()
 
 trio.run(main)
