@@ -465,6 +465,8 @@ class Guard:
         # The guard is the first gate (tryfirst), so that other gates do not ask about a call that
         # is denied anyway.
         key = (agent.name, call.id)
+        # A resumed session may begin with a call of an earlier request.
+        self.sandbox.has_requested = True
         verdict, source = await self.judge(tool, call.arguments, key)
         self._has_called.set()
         await self._remember_placeholder(agent, call)
@@ -806,11 +808,14 @@ async def work_behind_request(session: Session, box: session_sandbox.Sandbox) ->
     # The request is sent within milliseconds of this event.
     async for _ in session.events(session.began_at, kinds=(PromptFrozen,)):
         break
+    box.has_requested = True
     if expects_command(session.kernel):
         await box.prepare_network()
     with suppress(OSError):
         await trio.to_thread.run_sync(box.watch.scan_ahead, abandon_on_cancel=True)
     await session.wait_for_request()
+    with suppress(OSError):
+        await trio.to_thread.run_sync(box.search_ahead, abandon_on_cancel=True)
     # The first call reads the parameters of all tools, also of those that the model does not know
     # yet. If those of one cannot be read, the call reports it.
     with suppress(Exception):

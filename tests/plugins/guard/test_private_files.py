@@ -15,10 +15,13 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum.inotify import LOCAL_FILE_SYSTEMS, find_file_system
+from hilum.testing import open_bench
 from hilum_guard.secrets import home_events, private_files
 from hilum_guard.secrets.hidden_paths import HiddenPaths
 from hilum_guard.secrets.private_files import MAX_DEPTH, MAX_HIDDEN, PrivateFiles
 
+# What `git hash-object` prints for an empty file.
+EMPTY_HASH = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 needs_events = pytest.mark.skipif(
     find_file_system("/tmp") not in LOCAL_FILE_SYSTEMS,
     reason="inotify does not report all changes here",
@@ -332,3 +335,59 @@ async def test_commands_cannot_read_what_is_hidden(
     text = (await kit.call("run_terminal_cmd", command="python3 show.py")).text
     assert "public-horse" in text
     assert "new-horse" not in text
+
+
+def test_an_early_search_stays_near_the_home_folder(home: Path, listed: list[str]) -> None:
+    """It must not delay the first request; what was searched before is used."""
+    write(home / ".near/a/token")
+    write(home / ".deep/a/b/c/token")
+    finder = PrivateFiles()
+    for _ in range(2):
+        listed.clear()
+        early = finder.find(str(home), is_early=True)
+        assert [os.path.relpath(path, home) for path in early] == [".near/a/token"]
+        assert str(home / ".deep/a/b/c") not in listed
+    both = [".deep/a/b/c/token", ".near/a/token"]
+    assert find(home, finder) == both
+    listed.clear()
+    again = finder.find(str(home), is_early=True)
+    assert sorted(os.path.relpath(path, home) for path in again) == both
+
+
+async def test_only_git_runs_before_the_whole_search(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only before the first request: no model has chosen what it reads.
+
+    A language server, which only reads as well, may live longer.
+    """
+    kit = await bench(hilum_guard, hilum_shell)
+    sandbox = kit.session.plugin(hilum_guard.Guard).sandbox
+    if not (await sandbox.enforced()).files:
+        pytest.skip("no sandbox holds files here")
+    home = kit.session.workspace.root / "home"
+    monkeypatch.setenv("HOME", str(home))
+    token = str(write(home / ".tool/a/b/c/d/token"))
+    near = str(write(home / ".tool/token"))
+
+    async def may_read(path: str, *argv: str) -> bool:
+        done = await kit.session.processes.run([*argv, path], purpose="look")
+        return done.returncode == 0 and done.stdout.strip() not in (b"", EMPTY_HASH)
+
+    assert await may_read(token, "git", "hash-object")
+    assert not await may_read(near, "git", "hash-object")
+    assert not await may_read(token, "cat")
+    # The search for `cat` has found it now, so that a new home folder is needed.
+    home = home.rename(home.with_name("home2"))
+    monkeypatch.setenv("HOME", str(home))
+    sandbox.has_requested = True
+    assert not await may_read(str(home / ".tool/a/b/c/d/token"), "git", "hash-object")
+
+
+async def test_a_call_counts_as_an_answer_to_a_request(home: Path, tmp_path: Path) -> None:
+    """A resumed session may begin with one."""
+    async with open_bench(hilum_guard, hilum_shell, folder=tmp_path / "bench") as bench:
+        guard = bench.session.plugin(hilum_guard.Guard)
+        assert not guard.sandbox.has_requested
+        await bench.call("run_terminal_cmd", command="true")
+        assert guard.sandbox.has_requested

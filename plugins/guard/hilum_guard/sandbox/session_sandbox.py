@@ -137,6 +137,8 @@ class Sandbox:
         observer: Receives the sandbox's reports.
         spares: The spare sandboxes; None if there are none.
         turns: Run the functions that judge calls, and prepare and check commands, in a thread.
+        has_requested: Whether a model has been asked. Before, it has chosen no program and no
+            arguments.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Sandbox:
         self.observer = SandboxObserver()
         self.spares: SparePool | None = None
         self.turns = ThreadTurns()
+        self.has_requested = False
         self.protected: tuple[str, ...] = ()
         self.denied: dict[str, str] = {}
         self._note = note
@@ -427,7 +430,13 @@ class Sandbox:
         used_secrets: frozenset[str],
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
-        configured = sandbox_policy.make_policy(self.workspace, self.settings, self.temp, roots)
+        configured = sandbox_policy.make_policy(
+            self.workspace,
+            self.settings,
+            self.temp,
+            roots,
+            is_early=_is_git_look(command) and not self.has_requested,
+        )
         policy = _fit_to(configured, command, extra)
         added = self._find_added_paths()
         if not command.read_only:
@@ -460,6 +469,11 @@ class Sandbox:
             hidden=tuple(hidden),
             placeholders=tuple(placeholders.items()),
         )
+
+    def search_ahead(self) -> None:
+        """Find the secrets in the home folders, so that a command does not wait for it. Blocks."""
+        roots = sandbox_policy.find_writable(self.workspace, self.settings)
+        sandbox_policy.make_policy(self.workspace, self.settings, self.temp, roots)
 
     def _find_added_paths(self) -> ProtectedPaths:
         """Return the paths that plugins protect and hide in addition to the guard's own."""
@@ -651,6 +665,14 @@ def _add_settings(command: Command, policy: SandboxPolicy) -> Command:
 def _differs_in_arguments(command: Command, other: Command) -> bool:
     """Return whether two commands differ in nothing but the arguments of their program."""
     return attrs.evolve(command, argv=other.argv) == other and command.argv[0] == other.argv[0]
+
+
+def _is_git_look(command: Command) -> bool:
+    """Return whether a command is a Git that only reads, which the first request waits for.
+
+    A language server, which only reads, too, may outlive the first request.
+    """
+    return command.read_only and os.path.basename(command.argv[0]) == "git"
 
 
 def _leaves_nothing(command: Command, enforced: Enforcement, extra: ExtraAccess) -> bool:

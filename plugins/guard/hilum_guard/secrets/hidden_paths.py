@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from hilum_guard.file_names import is_below, resolve_all
@@ -63,6 +64,8 @@ class HiddenPaths:
         configs: tuple[str, ...],
         others: tuple[str, ...],
         shown: Collection[str] = (),
+        *,
+        is_early: bool = False,
     ) -> tuple[str, ...]:
         """Return the existing paths with secrets, without links. Blocks.
 
@@ -72,17 +75,19 @@ class HiddenPaths:
             others: Further absolute paths.
             shown: Paths that commands may use, so that no folder with one of them is hidden because
                 of the modes of what is in it.
+            is_early: Whether a first search for files by their mode covers only the folders near a
+                home folder.
         """
         key = (homes, configs, others, frozenset(shown))
         known = self._known.get(key)
         if known is not None and known.is_current():
-            private = self._find_private(homes, known.listed, shown)
+            private = self._find_private(homes, known.listed, shown, is_early=is_early)
             if private == known.private:
                 return known.paths
         looked: dict[str, FolderStamp | None] = {}
         named = self._existing.find(list_secret_paths(homes, configs), looked)
         named += self._existing.find(others, looked)
-        private = self._find_private(homes, named, shown)
+        private = self._find_private(homes, named, shown, is_early=is_early)
         paths = list(dict.fromkeys((*named, *private)))
         resolved = tuple(dict.fromkeys(resolve_all(paths)))
         folders = tuple(_select_relevant(looked, homes, configs, others))
@@ -96,10 +101,16 @@ class HiddenPaths:
         return resolved
 
     def _find_private(
-        self, homes: tuple[str, ...], listed: Collection[str], shown: Collection[str]
+        self,
+        homes: tuple[str, ...],
+        listed: Collection[str],
+        shown: Collection[str],
+        *,
+        is_early: bool,
     ) -> tuple[str, ...]:
         """Return the paths in home folders that are secret because of their modes."""
-        found = [self._private.find(home, listed, shown) for home in homes]
+        find = partial(self._private.find, listed=listed, shown=shown, is_early=is_early)
+        found = map(find, homes)
         return tuple(path for paths in found for path in paths)
 
 

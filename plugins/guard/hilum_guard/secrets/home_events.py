@@ -100,15 +100,19 @@ class HomeEvents:
         self._is_possible = True
         return True
 
-    def watch(self, path: str, descriptor: int) -> None:
+    def watch(self, path: str, descriptor: int) -> str:
         """Watch a folder that is about to be listed.
 
         Args:
             path: The path.
             descriptor: The open folder.
+
+        Returns:
+            The path from which the folder was moved; empty if it was not. No event reports what
+            changes there from now on.
         """
         if self._inotify is None:
-            return
+            return ""
         try:
             watch = self._inotify.add_watch(f"/proc/self/fd/{descriptor}", _MASK)
         except OSError:  # at the limit
@@ -116,8 +120,10 @@ class HomeEvents:
         if watch < 0 or len(self._paths) >= self._limit:
             self.close()
             self._is_possible = False
-            return
+            return ""
+        former = self._paths.get(watch, path)
         self._paths[watch] = path
+        return former if former != path else ""
 
     def close(self) -> None:
         """Stop watching."""

@@ -66,10 +66,16 @@ class _Folder(NamedTuple):
 
 
 class _Home:
-    """What is known about a home folder."""
+    """What is known about a home folder.
 
-    def __init__(self, home: str) -> None:
+    Args:
+        home: The home folder.
+        is_watched: Whether its folders are watched while they are listed.
+    """
+
+    def __init__(self, home: str, *, is_watched: bool = True) -> None:
         self.path = home
+        self.is_watched = is_watched
         self.events = HomeEvents(home)
         self.folders: dict[str, _Folder] = {}
         self.found: dict[object, tuple[str, ...]] = {}
@@ -98,7 +104,12 @@ class PrivateFiles:
         self._homes: dict[str, _Home] = {}
 
     def find(
-        self, home: str, listed: Collection[str] = (), shown: Collection[str] = ()
+        self,
+        home: str,
+        listed: Collection[str] = (),
+        shown: Collection[str] = (),
+        *,
+        is_early: bool = False,
     ) -> tuple[str, ...]:
         """Return the files in dot-folders that only the user may read. Blocks.
 
@@ -108,10 +119,15 @@ class PrivateFiles:
             home: The home folder, without links.
             listed: Paths that are hidden in any case, so that nothing in them is searched.
             shown: Paths that commands may use, so that no folder with one of them is hidden.
+            is_early: Whether only the folders near the home folder are searched, unless all were
+                searched before.
         """
         key = frozenset(listed), frozenset(shown)
         with self._lock:
             known = self._homes.get(home)
+            if known is None and is_early:
+                near = _search(_Home(home, is_watched=False), key[0], NEAR)
+                return tuple(_select(home, near, *key))
             if known is None:
                 known = self._homes[home] = _Home(home)
                 while len(self._homes) > MAX_HOMES:
@@ -168,7 +184,7 @@ def _list_unwatched(known: _Home) -> set[str]:
     }
 
 
-def _search(known: _Home, listed: frozenset[str]) -> dict[str, _Folder]:
+def _search(known: _Home, listed: frozenset[str], max_depth: int = MAX_DEPTH) -> dict[str, _Folder]:
     """Return the folders in reach, nearest first."""
     reached: dict[str, _Folder] = {}
     waiting = deque([(known.path, 0, 0)])
@@ -181,7 +197,7 @@ def _search(known: _Home, listed: frozenset[str]) -> dict[str, _Folder]:
         if folder is None or (inode and folder.inode != inode):
             folder = known.folders[path] = _list_folder(path, known)
         reached[path] = folder
-        if depth >= MAX_DEPTH:
+        if depth >= max_depth:
             continue
         for each, number in folder.folders:
             if each not in listed:
@@ -198,7 +214,9 @@ def _list_folder(path: str, known: _Home) -> _Folder:
     try:
         status = os.fstat(descriptor)
         # Only what is watched before it is listed is known not to have changed since.
-        known.events.watch(path, descriptor)
+        if known.is_watched:
+            # A new folder at the former path may get the same inode.
+            known.folders.pop(known.events.watch(path, descriptor), None)
         contents = _Contents(path, known.path)
         with os.scandir(descriptor) as entries:
             for entry in entries:
