@@ -279,7 +279,7 @@ async def test_a_last_word_of_what_is_left_behind(box, monkeypatch: pytest.Monke
 async def test_many_commands_at_once(box, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not disturb each other."""
     # A socket of another program that appears meanwhile would change the sandboxes of all of them.
-    monkeypatch.setattr("hilum_guard.sandbox.session_sandbox.find_sockets", list)
+    monkeypatch.setattr("hilum_guard.sandbox.session_sandbox.find_sockets", lambda _: [])
     processes, codes = box.processes(), dict[int, int]()
 
     async def run(number: int) -> None:

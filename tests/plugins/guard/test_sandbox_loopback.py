@@ -313,7 +313,7 @@ async def test_a_socket_that_vanishes_before_it_is_covered(
     if box.backend != "bubblewrap":
         pytest.skip("only bubblewrap mounts over sockets, and no spare is used then")
     gone = str(Path.home() / "gone" / "agent.sock")
-    monkeypatch.setattr(session_sandbox, "find_sockets", lambda: [gone])
+    monkeypatch.setattr(session_sandbox, "find_sockets", lambda _: [gone])
     done = await box.run("echo here; echo there >&2; exit 3")
     assert (done.stdout, done.stderr, done.returncode) == (b"here\n", b"there\n", 3)
 

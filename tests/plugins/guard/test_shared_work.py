@@ -230,7 +230,7 @@ async def test_commands_at_once_share_the_command_line_of_the_sandbox(
         wrapped[number] = await sandbox.wrap_process(command)
 
     # What another program would change meanwhile is no concern of this test.
-    monkeypatch.setattr(session_sandbox, "find_sockets", list)
+    monkeypatch.setattr(session_sandbox, "find_sockets", lambda _: [])
     monkeypatch.setattr(session_sandbox, "read_state", note_state)
     monkeypatch.setattr(sandbox, "_prepare", wait_and_prepare)
     commands = [*alike, *others]

@@ -75,7 +75,7 @@ async def read_all(stream: trio.lowlevel.FdStream | None) -> bytes:
 async def pool(box, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pool]:
     """A sandbox with spares; nothing builds them unless a test does."""
     # Sockets of other programs on this machine come and go.
-    monkeypatch.setattr("hilum_guard.sandbox.session_sandbox.find_sockets", list)
+    monkeypatch.setattr("hilum_guard.sandbox.session_sandbox.find_sockets", lambda _: [])
     pool = make_pool(box)
     yield pool
     await pool.spares.aclose()

@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 # The shell reads the errors of bwrap and, after them, the report of sandbox_init.py. The command's
 # output goes through descriptor 4, and its errors go through descriptor 6. A file to cover or to
 # protect may vanish before bwrap mounts over it, such as one of the user's sockets, or what
-# `git clean` removes, and bwrap then fails. In that case, the script tries once more without the
-# vanished files, and only the second attempt's errors are shown: with those of the first, a command
-# that ran would seem to have failed. The workspace watcher makes inert what appears at their paths.
+# `git clean` removes, and bwrap then fails. In that case, the script tries again without the vanished
+# files, up to four times, and only the last attempt's errors are shown: with those of the others, a
+# command that ran would seem to have failed. The workspace watcher makes inert what appears at their
+# paths.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
 exec 4>&1 6>&2
@@ -64,7 +65,9 @@ start() {{
   esac
 }}
 start "$@"
-if [ -z "$report" ] && [ "$code" = 1 ]; then
+tries=1
+while [ -z "$report" ] && [ "$code" = 1 ] && [ "$tries" -lt 5 ]; do
+  tries=$((tries + 1))
   left=$#
   options=1
   while [ "$left" -gt 0 ]; do
@@ -81,7 +84,7 @@ if [ -z "$report" ] && [ "$code" = 1 ]; then
   done
   # Even if no file is missing: one may have appeared again.
   start "$@"
-fi
+done
 if [ -z "$report" ] && [ "$said" ]; then printf '%s\\n' "$said" >&2; fi
 case $report in
   u) exit 0 ;;
@@ -390,6 +393,10 @@ def _make_mounts(
     for path in policy.protected:
         # Mount points cannot be renamed, so a command cannot move a parent folder away and create a
         # different file at the protected path.
+        for folder in _find_between(path, policy.writable):
+            mounts[folder] = ("--bind", folder, folder)
+    for path in policy.sockets:
+        # Otherwise, a command could rename the folder, and the next one would not know the socket.
         for folder in _find_between(path, policy.writable):
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}

@@ -49,6 +49,8 @@ class SandboxPolicy:
         ignored: The protected folders that are empty, each with the folder that the sandbox shows
             instead, which contains nothing but a `.gitignore` file that excludes it.
         hidden: Paths that the command must not read.
+        sockets: The hidden sockets in writable folders; the folders that contain them cannot be
+            renamed.
         placeholders: The hidden paths for which the sandbox shows a read-only file or folder, each
             with that file or folder (see ``placeholders``).
         unwanted: Files that do not exist and are removed if the command creates them: Git would
@@ -68,6 +70,7 @@ class SandboxPolicy:
     protected: tuple[str, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     placeholders: tuple[tuple[str, str], ...] = ()
     unwanted: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()

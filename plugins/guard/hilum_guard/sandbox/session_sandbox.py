@@ -442,9 +442,11 @@ class Sandbox:
         if not command.read_only:
             self.denied = dict(added.rules)
         hidden = {*policy.hidden, *added.hidden}
+        sockets: list[str] = []
         program = ""
         if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
-            hidden.update(self._find_hidden_sockets())
+            sockets = self._find_hidden_sockets()
+            hidden.update(sockets)
             program = self._write_filter()
         existing = sandbox_policy.select_writable(policy, [*watched, *added.protected])
         protected = _select_outermost((*policy.protected, *existing))
@@ -467,6 +469,7 @@ class Sandbox:
             network=network,
             protected=protected,
             hidden=tuple(hidden),
+            sockets=tuple(path for path in sockets if is_below(path, policy.writable)),
             placeholders=tuple(placeholders.items()),
         )
 
@@ -508,7 +511,7 @@ class Sandbox:
     def _find_hidden_sockets(self) -> list[str]:
         """Return the sockets of the user's services, except those that the user made visible."""
         readable = resolve_listed(self.settings.readable, self._root)
-        return [path for path in find_sockets() if path not in readable]
+        return [path for path in find_sockets(self.watch.roots) if path not in readable]
 
     def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:
         """Return the namespaces of the session's loopback; empty if the loopback cannot be shared.

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -26,12 +26,13 @@ _REQUEST_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _DONE = 3
 _ERROR = 2
 _ALL_STATES = 0xFFFFFFFF
-_SHOW_VFS = 2
-_ATTRIBUTE_VFS = 1
+_SHOW_NAME_AND_FILE = 3
+_ATTRIBUTE_NAME = 0
+_ATTRIBUTE_FILE = 1
 _HEADER = struct.Struct("=IHHII")
 _MESSAGE = struct.Struct("=BBBBIII")  # family, type, state, padding, number, two cookies
 _ATTRIBUTE = struct.Struct("=HH")
-_VFS = struct.Struct("=II")  # inode, device
+_FILE = struct.Struct("=II")  # inode, device
 _BUFFER_BYTES = 65_536
 _TIMEOUT = 1.0
 
@@ -41,39 +42,57 @@ class BoundSocket(NamedTuple):
 
     Attributes:
         number: The kernel's number of the socket.
-        name: The path as it was passed to ``bind``, up to the first line break. Names of abstract
-            sockets, which have no file and belong to a network namespace, begin with ``@``; so may
-            a relative path.
+        name: The path as it was passed to ``bind``.
+        inode: The lower 32 bits of the inode of its file; 0 if it is unknown.
     """
 
     number: int
     name: str
+    inode: int = 0
 
 
-def list_bound_sockets() -> tuple[BoundSocket, ...]:
-    """Return the sockets of this network namespace that have a name; none if they are unknown."""
+def read_list() -> bytes | None:
+    """Return the kernel's list of sockets, which changes whenever a socket appears; or ``None``."""
     try:
         with open("/proc/net/unix", "rb", 0) as file:
-            listed = file.read()
+            return file.read()
     except OSError:
-        return ()
-    found = _ENTRY.findall(listed)
-    return tuple(BoundSocket(int(number), os.fsdecode(name)) for number, name in found)
+        return None
 
 
-def read_inodes() -> dict[int, int]:
-    """Return the inode of the file of each socket, by the number of the socket.
+def select_named(listed: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the numbers and names in a list of sockets."""
+    return tuple(_ENTRY.findall(listed))
 
-    The result is empty if the kernel does not tell.
+
+def find_bound_sockets(named: Iterable[tuple[bytes, bytes]]) -> list[BoundSocket]:
+    """Return the sockets of this network namespace that have a file.
+
+    Args:
+        named: The result of ``select_named``, for kernels that do not tell more. It has names only up
+            to the first line break, and may lack some while others come and go. Names that begin
+            with ``@`` are those of abstract sockets, which have no file.
     """
-    found: dict[int, int] = {}
+    found = {int(number): BoundSocket(int(number), os.fsdecode(name)) for number, name in named}
+    known = _ask_kernel()
+    if not known:
+        return [each for each in found.values() if not each.name.startswith("@")]
+    named_only = [each for each in found.values() if each.name.startswith("/")]
+    return list({each.number: each for each in (*named_only, *known)}.values())
+
+
+def _ask_kernel() -> list[BoundSocket]:
+    """Return the sockets that have a file; none if the kernel does not tell."""
+    found: list[BoundSocket] = []
     with (
         suppress(OSError, struct.error),
         socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as connection,
     ):
         connection.settimeout(_TIMEOUT)
+        show = _SHOW_NAME_AND_FILE
+        no_cookie = 0xFFFFFFFF
         body = struct.pack(
-            "=BBHIIIII", socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _SHOW_VFS, 0xFFFFFFFF, 0xFFFFFFFF
+            "=BBHIIIII", socket.AF_UNIX, 0, 0, _ALL_STATES, 0, show, no_cookie, no_cookie
         )
         size = _HEADER.size + len(body)
         header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
@@ -83,7 +102,7 @@ def read_inodes() -> dict[int, int]:
     return found
 
 
-def _read_part(data: bytes, found: dict[int, int]) -> bool:
+def _read_part(data: bytes, found: list[BoundSocket]) -> bool:
     """Read a part of the kernel's answer; return whether another part follows."""
     start = 0
     while start < len(data):
@@ -92,21 +111,28 @@ def _read_part(data: bytes, found: dict[int, int]) -> bool:
             return False
         body = start + _HEADER.size
         number = _MESSAGE.unpack_from(data, body)[4]
-        for inode in _read_inode(data, body + _MESSAGE.size, start + size):
-            found[number] = inode
+        name, inode = _read_attributes(data, body + _MESSAGE.size, start + size)
+        if name and inode:
+            found.append(BoundSocket(number, os.fsdecode(name), inode))
         start += _align(size)
     return bool(data)
 
 
-def _read_inode(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the inode in the attributes of a socket, if it has one."""
+def _read_attributes(data: bytes, start: int, end: int) -> tuple[bytes, int]:
+    """Return the name of a socket and the inode of its file, if it has them."""
+    name = b""
+    inode = 0
     while start < end:
         size, kind = _ATTRIBUTE.unpack_from(data, start)
         if size < _ATTRIBUTE.size:
-            return
-        if kind == _ATTRIBUTE_VFS:
-            yield _VFS.unpack_from(data, start + _ATTRIBUTE.size)[0]
+            break
+        value = start + _ATTRIBUTE.size
+        if kind == _ATTRIBUTE_NAME:
+            name = data[value : start + size].rstrip(b"\0")
+        elif kind == _ATTRIBUTE_FILE:
+            inode = _FILE.unpack_from(data, value)[0]
         start += _align(size)
+    return name, inode
 
 
 def _align(size: int) -> int:
