@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hilum_files.journal.content_store import ContentStore
@@ -12,6 +14,8 @@ from hilum_files.journal.content_store import ContentStore
 # write-ahead log unless the locks show that somebody else still uses it.
 _OTHER_PROCESS = """
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from hilum_files.journal.content_store import ContentStore
 
@@ -48,3 +52,23 @@ def test_a_second_store_of_a_process_does_not_release_the_locks(tmp_path: Path) 
         b"after",
     ]
     reopened.close()
+
+
+def test_stores_that_create_the_file_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    """SQLite itself does not wait for another connection that enables the same mode."""
+
+    def put(folder: Path, ready: threading.Barrier, number: int) -> list[str]:
+        store = ContentStore(folder)
+        ready.wait()
+        try:
+            return store.put([b"%d" % number])
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(100):
+            ready = threading.Barrier(6)
+            folder = tmp_path / str(number)
+            done = [pool.submit(put, folder, ready, each) for each in range(6)]
+            for each in done:
+                assert each.result()

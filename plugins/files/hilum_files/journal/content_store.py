@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 DAY_SECONDS = 86400.0
+_TIMEOUT = 20.0
+_RETRY_SECONDS = 0.01
 MAX_PARAMETERS = 500
 """Maximum number of parameters in one SQL statement; old versions of SQLite allow 999."""
 # The first byte of a stored entry, which shows whether the rest is compressed.
@@ -45,6 +47,18 @@ CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path, id)
 def hash_content(data: bytes) -> str:
     """Return the hash of a file's content: 160 bits of BLAKE2b, in hexadecimal."""
     return blake2b(data, digest_size=20).hexdigest()
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    """Set the modes of a database, and create its tables if they do not exist."""
+    # Incremental vacuuming lets the store free disk space. This mode must be enabled before the first
+    # table is created.
+    database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # Other processes can read during a write.
+    database.execute("PRAGMA journal_mode = WAL")
+    # A power failure may lose the last transactions, but never damages the file.
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.executescript(_SCHEMA)
 
 
 class ContentStore:
@@ -180,20 +194,21 @@ class ContentStore:
         file = self._folder / "objects.db"
         _create_file(file)
         # The lock above lets only one thread at a time use the connection.
-        database = sqlite3.connect(file, timeout=20, check_same_thread=False)
+        database = sqlite3.connect(file, timeout=_TIMEOUT, check_same_thread=False)
+        deadline = time.monotonic() + _TIMEOUT
         try:
-            # Incremental vacuuming lets the store free disk space. This mode must be enabled before
-            # the first table is created.
-            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            # Other processes can read during a write.
-            database.execute("PRAGMA journal_mode = WAL")
-            # A power failure may lose the last transactions, but never damages the file.
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.executescript(_SCHEMA)
+            while True:
+                try:
+                    _prepare(database)
+                    return database
+                except sqlite3.OperationalError as error:
+                    # SQLite does not wait for another connection that enables the same mode.
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(_RETRY_SECONDS)
         except BaseException:
             database.close()
             raise
-        return database
 
 
 def _create_file(file: Path) -> None:
