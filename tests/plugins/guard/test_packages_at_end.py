@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hilum_guard.watching import workspace_watcher
+from hilum_guard.repositories import git_metadata
+from hilum_guard.watching import quarantine, workspace_watcher
 from hilum_guard.watching.folder_scan import FolderScan
 from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
@@ -157,3 +158,33 @@ def move_in(parked: Path, folder: Path) -> None:
     put(parked)
     folder.parent.mkdir(parents=True, exist_ok=True)
     parked.rename(folder)
+
+
+def test_a_link_in_a_git_folder_does_not_lead_the_check_away(root, watch):
+    """Such as one to the root of the file system, which a check would search without an end."""
+    fake = root / "fake"
+
+    def make():
+        for name in ("objects", "refs"):
+            (fake / name).mkdir(parents=True)
+        (fake / "HEAD").write_text("ref: refs/heads/main\n")
+        for name in ("modules", "worktrees"):
+            (fake / name).symlink_to("/")
+        (root / ".envrc").touch()
+
+    wait()
+    watch.begin()
+    make()
+    assert ".envrc" in names(watch.check())
+    assert git_metadata._entries(str(fake / "modules"), []) == []
+
+
+def test_a_file_is_not_rewritten_from_where_a_link_leads(tmp_path):
+    """A command may exchange a folder for a link while it is checked."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "config").write_text("key = hidden\n")
+    (tmp_path / "exchanged").symlink_to(secret)
+    with pytest.raises(OSError, match=r"exchanged|Not a directory|Too many"):
+        quarantine._rewrite(str(tmp_path / "exchanged" / "config"), [])
+    assert sorted(path.name for path in secret.iterdir()) == ["config"]

@@ -124,7 +124,9 @@ def find_repository(folder: Path) -> Path | None:
 
 async def _clone(warden: Warden, top: Path, target: Path) -> str:
     """Clone a repository, and return why that failed; empty if it succeeded."""
-    env = {**os.environ, **_CLONE_ENVIRONMENT}
+    # In a hook, Git's own variables lead to the index and the files of the user's repository.
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env = {**others, **_CLONE_ENVIRONMENT}
     command = Command((*_CLONE, "--", str(top), str(target)), str(top), env)
     problem = f"Git could not clone the project within {CLONE_TIMEOUT:g} seconds"
     try:

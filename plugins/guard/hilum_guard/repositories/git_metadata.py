@@ -234,12 +234,18 @@ def describe(setting: Setting) -> str:
     return f"{section}{inner}.{key}={setting.value}"
 
 
-def read(path: str) -> str | None:
-    """Return a metadata file's text, None if not readable, or `UNREADABLE` if too large."""
+def read(path: str, folder: int | None = None) -> str | None:
+    """Return a metadata file's text, None if not readable, or `UNREADABLE` if too large.
+
+    Args:
+        path: The path of the file.
+        folder: The open folder from which a relative path starts.
+    """
     try:
         # A command may have left a named pipe here, and opening it must not wait for a writer
         # (O_NONBLOCK). Symbolic links are entries themselves and are not followed (O_NOFOLLOW).
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path, flags, dir_fd=folder)
     except OSError:
         return None
     with open(fd, "rb") as file:
@@ -397,7 +403,12 @@ def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
 
 
 def _entries(folder: str, unlisted: list[str]) -> list[str]:
-    """Return a folder's subfolders, without links; on failure, add the folder to ``unlisted``."""
+    """Return a folder's subfolders, without links; on failure, add the folder to ``unlisted``.
+
+    A folder that is a link has none: it may lead to the root of the file system.
+    """
+    if os.path.islink(folder):
+        return []
     try:
         with os.scandir(folder) as found:
             return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]

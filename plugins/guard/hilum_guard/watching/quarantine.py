@@ -192,16 +192,18 @@ def _rename_in(before: str, folder: int) -> str:
 
 def _rewrite(path: str, details: list[str]) -> str:
     """Rewrite a file without some of its lines, and return the path of the old file."""
-    text = git_metadata.read(path) or ""
-    if path.endswith("git-rebase-todo"):
-        lines = text.split("\n")
-        for number, line in enumerate(lines):
-            if line.strip() in details:
-                lines[number] = f"# {line}"
-        text = "\n".join(lines)
-    else:
-        text = git_metadata.without(text, details)
     with _open_folder(os.path.dirname(path)) as folder:
+        # A command may exchange a folder on the way for a link. What is written must come from where
+        # it is written.
+        text = git_metadata.read(os.path.basename(path), folder) or ""
+        if path.endswith("git-rebase-todo"):
+            lines = text.split("\n")
+            for number, line in enumerate(lines):
+                if line.strip() in details:
+                    lines[number] = f"# {line}"
+            text = "\n".join(lines)
+        else:
+            text = git_metadata.without(text, details)
         try:
             kept = _replace_in(os.path.basename(path), text, folder)
         except PermissionError:  # a command may have removed the owner's write permission
