@@ -188,3 +188,15 @@ def test_a_file_is_not_rewritten_from_where_a_link_leads(tmp_path):
     with pytest.raises(OSError, match=r"exchanged|Not a directory|Too many"):
         quarantine._rewrite(str(tmp_path / "exchanged" / "config"), [])
     assert sorted(path.name for path in secret.iterdir()) == ["config"]
+
+
+def test_settings_are_not_read_from_where_a_link_leads(tmp_path):
+    """They are quoted in what the user and the model read."""
+    secret = tmp_path.resolve() / "secret"
+    secret.mkdir()
+    (secret / "config").write_text("key = hidden\n")
+    link = secret.with_name("exchanged")
+    link.symlink_to(secret)
+    found = list(git_metadata._find_settings(f"{link}/config", str(link)))
+    assert found
+    assert "hidden" not in repr(found)

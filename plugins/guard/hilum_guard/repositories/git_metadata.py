@@ -257,6 +257,28 @@ def read(path: str, folder: int | None = None) -> str | None:
     return text if len(data) <= MAX_BYTES else UNREADABLE
 
 
+def _read_unlinked(path: str) -> str | None:
+    """Return what ``read`` returns, but `UNREADABLE` if a link leads to the file.
+
+    A command may exchange a folder on the way for a link to a folder that is hidden from it, and what
+    is read here is shown.
+
+    Args:
+        path: An absolute path without links.
+    """
+    try:
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with suppress(OSError):  # other systems than Linux have no such folder
+            if os.readlink(f"/proc/self/fd/{descriptor}") != os.path.dirname(path):
+                return UNREADABLE
+        return read(os.path.basename(path), descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def resolve(folder: str, path: str, *, home: bool = False) -> str:
     """Return the path in a metadata file, with links followed; empty if it is invalid.
 
@@ -511,7 +533,7 @@ def entries(folder: str) -> Iterator[Entry]:
     yield from _hooks(f"{folder}/hooks")
     for name in ("rebase-merge", "rebase-apply"):
         path = f"{folder}/{name}/git-rebase-todo"
-        for line in (read(path) or "").split("\n"):
+        for line in (_read_unlinked(path) or "").split("\n"):
             if re.match(_EXEC, line) or line == UNREADABLE:
                 yield Entry("todo", path, line.strip())
 
@@ -521,7 +543,7 @@ def _find_settings(path: str, folder: str) -> Iterator[Entry]:
     if os.path.islink(path):
         yield Entry("link", path, os.readlink(path))
         return
-    for setting in parse_config(read(path) or ""):
+    for setting in parse_config(_read_unlinked(path) or ""):
         if not (is_harmless(setting) or _is_own_worktree(setting, folder)):
             yield Entry("setting", path, describe(setting))
 
