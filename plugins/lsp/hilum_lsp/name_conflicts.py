@@ -15,8 +15,8 @@ def find_conflict(before: str, after: str, name: str, new_name: str) -> str:
         new_name: The new name.
 
     Returns:
-        ``the module``, ``a function``, or the name of a function or class; empty if there is no conflict, or if the
-        text cannot be parsed.
+        ``the module``, ``a function``, or the name of a function or class; empty if there is no
+        conflict, or if the text cannot be parsed.
     """
     try:
         old_table = symtable(before, "<before>", "exec")

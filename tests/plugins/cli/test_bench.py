@@ -370,3 +370,14 @@ async def test_a_start_is_measured_with_a_fork_server_of_its_own(tmp_path):
     assert found.start > 0
     folder = tmp_path / "home" / ".local/share/hilum/fork-server"
     assert [path.suffix for path in folder.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("knows_settings", [True, False])
+def test_in_a_hook_git_does_not_use_the_users_index(monkeypatch, tmp_path, knows_settings):
+    """There, Git sets variables that lead to it."""
+    for name in ("GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    env = project_copy.make_git_environment(uses_settings=knows_settings)
+    assert env["PATH"] == os.environ["PATH"]
+    assert not env.keys() & {"GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_DIR"}
+    assert ("GIT_CONFIG_GLOBAL" in env) is not knows_settings

@@ -142,8 +142,13 @@ def test_line_breaks_in_the_names_of_folders(folder, bind):
     assert found_in(folder) == {"a\nb/c\nd"}
 
 
-def test_sockets_beside_a_guessed_one_are_left_alone(folder, bind, monkeypatch, tmp_path):
+@pytest.mark.parametrize("knows_inodes", [True, False])
+def test_sockets_beside_a_guessed_one_are_left_alone(
+    folder, bind, monkeypatch, tmp_path, knows_inodes
+):
     """A command's own server must not vanish because of a relative path elsewhere."""
+    if not knows_inodes:
+        monkeypatch.setattr(unix_sockets, "_ask_kernel", list)
     monkeypatch.setenv("HOME", str(folder))
     left = socket.socket(socket.AF_UNIX)
     left.bind(f"{folder}/own")
@@ -152,13 +157,6 @@ def test_sockets_beside_a_guessed_one_are_left_alone(folder, bind, monkeypatch, 
     bind("relative")
     monkeypatch.chdir(folder)
     assert found_in(folder) == set()
-
-
-@pytest.mark.usefixtures("no_netlink")
-def test_sockets_beside_a_guessed_one_are_left_alone_without_inodes(
-    folder, bind, monkeypatch, tmp_path
-):
-    test_sockets_beside_a_guessed_one_are_left_alone(folder, bind, monkeypatch, tmp_path)
 
 
 def test_a_current_folder_that_was_deleted_is_no_failure(folder, bind, monkeypatch):

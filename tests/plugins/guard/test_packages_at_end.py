@@ -1,5 +1,6 @@
 """What commands left in folders of installed packages is made inert when the session ends."""
 
+import os
 import random
 import time
 from functools import partial
@@ -200,3 +201,17 @@ def test_settings_are_not_read_from_where_a_link_leads(tmp_path):
     found = list(git_metadata._find_settings(f"{link}/config", str(link)))
     assert found
     assert "hidden" not in repr(found)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="only Linux has O_PATH")
+def test_settings_are_read_where_the_folder_cannot_be_listed(tmp_path):
+    """Git does not need the permission to list it, either."""
+    folder = tmp_path.resolve() / "git"
+    folder.mkdir()
+    (folder / "config").write_text("[core]\n\tfsmonitor = touch x\n")
+    folder.chmod(0o300)
+    try:
+        found = list(git_metadata._find_settings(f"{folder}/config", str(folder)))
+    finally:
+        folder.chmod(0o700)
+    assert "fsmonitor" in repr(found)

@@ -30,7 +30,7 @@ MAX_ROUNDS = 5
 DEFAULT_SECONDS = 45
 _WARM_UP = 3  # turns that are left out, because they load code or create files
 EPILOG = """\
-Measured are the time from the start of the process to the first request to the model, turns with a \
+hilum measures the time from the start of the process to the first request to the model, turns with a \
 command, an edit and a read, eight commands of 0.5 s at once, and the memory of all processes. A \
 turn lasts from the end of the model's answer to the next request. The model thinks for 40 ms \
 before an answer with a command or an edit, for 300 ms before the eight commands, and for a second \
@@ -244,9 +244,12 @@ async def _time_status(warden: Warden, project: ProjectCopy) -> float:
     """Return the milliseconds of the second ``git status``; 0 without a repository."""
     from hilum.processes import Command
 
+    from hilum_cli.bench.project_copy import make_git_environment
+
     if not project.is_repository:
         return 0.0
-    command = Command(("git", "status", "--porcelain"), str(project.folder))
+    env = make_git_environment()
+    command = Command(("git", "status", "--porcelain"), str(project.folder), env)
     seconds = [(await warden.run(command)).seconds for _ in range(2)]
     return seconds[-1] * 1000
 
@@ -255,7 +258,11 @@ async def _has_untracked_cache(warden: Warden, source: Path) -> bool:
     """Return whether the user's repository remembers untracked files."""
     from hilum.processes import Command, CommandError
 
-    command = Command(("git", "config", "--get", "core.untrackedCache"), str(source))
+    from hilum_cli.bench.project_copy import make_git_environment
+
+    env = make_git_environment(uses_settings=True)
+    argv = ("git", "config", "--get", "core.untrackedCache")
+    command = Command(argv, str(source), env)
     try:
         done = await warden.run(command)
     except CommandError:  # Git is not installed

@@ -122,11 +122,21 @@ def find_repository(folder: Path) -> Path | None:
     return None
 
 
+def make_git_environment(*, uses_settings: bool = False) -> dict[str, str]:
+    """Return the environment in which Git examines a project.
+
+    In a hook, Git's own variables lead to the index and the files of the user's repository.
+
+    Args:
+        uses_settings: Whether the user's settings of Git apply. They may name programs that Git runs.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return env if uses_settings else env | _CLONE_ENVIRONMENT
+
+
 async def _clone(warden: Warden, top: Path, target: Path) -> str:
     """Clone a repository, and return why that failed; empty if it succeeded."""
-    # In a hook, Git's own variables lead to the index and the files of the user's repository.
-    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    env = {**others, **_CLONE_ENVIRONMENT}
+    env = make_git_environment()
     command = Command((*_CLONE, "--", str(top), str(target)), str(top), env)
     problem = f"Git could not clone the project within {CLONE_TIMEOUT:g} seconds"
     try:

@@ -266,15 +266,19 @@ def _read_unlinked(path: str) -> str | None:
     Args:
         path: An absolute path without links.
     """
+    if not hasattr(os, "O_PATH"):  # other systems than Linux do not tell where an open folder is
+        return read(path)
     try:
-        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # To open a folder in this way needs no permission to list it, and neither does Git.
+        descriptor = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        with suppress(OSError):  # other systems than Linux have no such folder
-            if os.readlink(f"/proc/self/fd/{descriptor}") != os.path.dirname(path):
-                return UNREADABLE
+        if os.readlink(f"/proc/self/fd/{descriptor}") != os.path.dirname(path):
+            return UNREADABLE
         return read(os.path.basename(path), descriptor)
+    except OSError:
+        return UNREADABLE
     finally:
         os.close(descriptor)
 
