@@ -183,3 +183,43 @@ async def test_a_plugin_that_cannot_be_stopped_does_not_hold_the_process(cli, wa
             out = b"".join([piece async for piece in process.stdout])
             assert await process.wait() == 143
     assert json.loads(out)["exit_code"] == 143
+
+
+UNCANCELLED = """
+import trio
+from hilum import hookimpl
+
+@hookimpl
+async def interpret_prompt(session, text):
+    "Return only when the other tasks of the session have been cancelled."
+    session._nursery.start_soon(trio.sleep_forever)  # stands for an agent
+    task = trio.lowlevel.current_task()
+    token = trio.lowlevel.current_trio_token()
+
+    def wait_for_others(left):
+        if left:
+            token.run_sync_soon(wait_for_others, left - 1)
+        else:
+            trio.lowlevel.reschedule(task)
+
+    def refuse(raise_cancel):
+        wait_for_others(50)
+        return trio.lowlevel.Abort.FAILED
+
+    open("interprets", "w").close()
+    await trio.lowlevel.wait_task_rescheduled(refuse)
+"""
+
+
+async def test_a_signal_just_before_the_run_begins_is_reported_as_a_stop(cli, wait_until):
+    """The session is being closed when the prompt would be queued: that is no error of the user."""
+    plugin = cli.folder / "uncancelled.py"
+    plugin.write_text(UNCANCELLED)
+    arguments = ("run", "go", "--output-format", "json", "--plugin", str(plugin))
+    async with cli.model("never"), cli.started(*arguments) as process:
+        await wait_until((cli.workspace / "interprets").exists)
+        process.send_signal(signal.SIGINT)
+        out = b"".join([piece async for piece in process.stdout])
+        assert await process.wait() == 130
+    result = json.loads(out)
+    assert (result["state"], result["code"]) == ("stopped", "E_STOPPED")

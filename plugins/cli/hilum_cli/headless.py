@@ -122,15 +122,17 @@ class Headless:
     async def _work_until_stopped(self) -> HilumError | None:
         """Run the task and return the error that interrupted it, if any."""
         error: HilumError | None = None
-        with trio.CancelScope() as scope:
-            # Until there is a run to stop, a signal only cancels the work.
-            self.stopping.stop = scope.cancel
-            try:
+        # The errors are caught outside the cancel scope: a task that fails while others are being
+        # cancelled raises its error in one group with theirs, and the scope removes theirs.
+        try:
+            with trio.CancelScope() as scope:
+                # Until there is a run to stop, a signal only cancels the work.
+                self.stopping.stop = scope.cancel
                 await self._work()
-            except HilumError as raised:
-                error = raised
-            except Exception as raised:
-                error = self._explain(raised)
+        except HilumError as raised:
+            error = raised
+        except Exception as raised:
+            error = self._explain(raised)
         if self.stopping.signal and self.end is None:
             self.end = RunEnded(
                 state="stopped", code=E_STOPPED, error="The run was stopped before it began."
