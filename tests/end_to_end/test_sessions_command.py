@@ -9,6 +9,8 @@ import pytest
 from hilum.events import RunEnded, decode
 from hilum_replay import loads
 
+pytestmark = pytest.mark.slow(cases=6, of="file")
+
 
 @pytest.fixture
 async def session(cli, asks):

@@ -27,6 +27,8 @@ from hilum_view import Card, SessionView
 
 from tests.plugins.acp.conftest import wait_for_text
 
+pytestmark = pytest.mark.slow(cases=24, of="file")
+
 
 def tools(guest):
     return [event.call.name for event in guest.bench.of(CallStarted)]

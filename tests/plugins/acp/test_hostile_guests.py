@@ -14,6 +14,8 @@ from hilum_agents.runs import Runs
 
 from tests.plugins.acp.conftest import PROGRAMS, wait_for_text
 
+pytestmark = pytest.mark.slow(cases=20, of="file")
+
 
 def bypassing(*more):
     return [sys.executable, str(PROGRAMS / "bypassing_guest.py"), *more]

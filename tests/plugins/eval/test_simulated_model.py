@@ -30,6 +30,8 @@ from simulated_agent import (
     make_case,
 )
 
+pytestmark = pytest.mark.slow(cases=18, of="file")
+
 ROUNDED = APP.replace("total = amount * rate", "total = round(amount * rate, 2)")
 
 

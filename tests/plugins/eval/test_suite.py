@@ -107,7 +107,7 @@ def test_every_case_has_near_misses():
         assert len(set(names)) == len(names)
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=2)
 def test_known_solution_is_accepted(case, solve):
     judgement = solve(case).verify()
     assert judgement["completion"] == 10, judgement
@@ -115,7 +115,7 @@ def test_known_solution_is_accepted(case, solve):
     assert judgement["reason"] == ""
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=1)
 def test_untouched_files_are_rejected(case, tmp_path):
     judgement = prepare(case, tmp_path / "attempt").verify()
     assert not passes(case, judgement), judgement
@@ -123,7 +123,7 @@ def test_untouched_files_are_rejected(case, tmp_path):
     assert judgement["reason"]
 
 
-@pytest.mark.slow(cases=4)
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(("folder", "miss"), make_parameters(load_misses))
 def test_near_miss_is_rejected(folder, miss, solve, tmp_path):
     case = read_case(folder)

@@ -21,6 +21,8 @@ from postgres_server import PostgresServer
 from served import Served, serving
 from server_groups import KEY, find_free_port
 
+pytestmark = pytest.mark.slow(cases=6, of="file")
+
 PLUGINS = ("files", "guard", "plan", "shell", "store", "postgres")
 
 

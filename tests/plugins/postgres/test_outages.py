@@ -12,6 +12,8 @@ from hilum.store import SessionInfo
 from hilum.testing import open_bench, plugin, use
 from hilum_postgres import PostgresStore
 
+pytestmark = pytest.mark.slow(cases=4, of="file")
+
 INFO = SessionInfo(id="s1", workspace="/w")
 END_OTHERS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity

@@ -22,6 +22,8 @@ from hilum_replay.sessions.exporting import make_recording, make_repeatable
 from hilum_replay.sessions.recording import Recording, load_recording, save_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
+pytestmark = pytest.mark.slow(cases=15, of="file")
+
 FILES = {"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"}
 FORTY_DAYS = 40 * 86_400
 

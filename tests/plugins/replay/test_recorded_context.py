@@ -18,6 +18,8 @@ from hilum_replay.sessions.recording import Recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 from recorded_sessions import PLUGINS, settle
 
+pytestmark = pytest.mark.slow(cases=5, of="file")
+
 FILES = {
     "AGENTS.md": "# Rules\n\nUse short names.\n",
     "a.py": "x = 1\n",

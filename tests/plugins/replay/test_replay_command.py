@@ -19,6 +19,8 @@ from hilum_replay import serve
 from hilum_replay.sessions import exporting, player, replay_command
 from hilum_replay.sessions.workspace_files import list_workspace
 
+pytestmark = pytest.mark.slow(cases=7, of="file")
+
 FILES = {
     "a.py": "x = 1\n",
     "secret.txt": "key = sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD\n",

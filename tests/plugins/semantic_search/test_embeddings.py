@@ -14,6 +14,8 @@ from hilum_semantic_search.ranking import fuse
 from hilum_semantic_search.store import Found
 from hilum_semantic_search.vectors import VectorCache, pack
 
+pytestmark = pytest.mark.slow(cases=16, of="file")
+
 PLUGINS = (hilum_semantic_search, hilum_search, hilum_guard)
 FILES = {
     "car.py": "def drive_vehicle(speed):\n    return speed\n",

@@ -11,6 +11,8 @@ import trio.testing
 from hilum import ToolError
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_CMD_FAIL, E_TIMEOUT, E_UNKNOWN
 
+pytestmark = pytest.mark.slow(cases=18, of="file")
+
 PYTHON = f"exec {sys.executable} -u -c"
 # Ignores what can be ignored, and has a double-forked child in a session of its own that does the
 # same.

@@ -16,6 +16,8 @@ from hilum_trace.languages import TEXTS
 from hilum_trace.page import make_page
 from msgspec.structs import replace
 
+pytestmark = pytest.mark.slow(cases=11, of="file")
+
 CHROMIUM = Path("/usr/bin/chromium")
 MISSING = "needs Playwright (a development dependency) and Chromium (Debian: apt install chromium)"
 VENDOR = Path(str(files("hilum_trace"))) / "page_files" / "vendor"

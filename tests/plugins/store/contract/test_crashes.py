@@ -106,7 +106,7 @@ async def test_killed_writer_loses_nothing_it_reported(
     sound.
     """
     dice = random.Random(2026)
-    kills = trials(15, 200)
+    kills = trials(8, 200)
     store = engine.make_store()
     await (await store.create(SessionInfo(id="s1", workspace="/w"))).close()
     await store.close()
