@@ -127,7 +127,8 @@ async def _judge(agent: Agent, call: ModelCall) -> None:
         raise ModelCallDenied(
             f"The plugin {plugin!r}, which judges requests to models, {GATE_SHUT} ({reason}).",
             code="E_PLUGIN",
-            hint=f"Block the plugin by name to continue without it: --no-plugin {plugin}.",
+            hint="`hilum plugins` shows what is wrong. If you can do without the plugin's"
+            f" protection, block it by name: --no-plugin {plugin}.",
         )
     if not hooks.implemented(HOOK):
         return

@@ -84,8 +84,10 @@ class GateTable(hooks.Table):
             for plugin, reason in self.closed.get(each, {}).items():
                 return (
                     f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works"
-                    f" again, or until the user blocks it by name: plugins.block = [{plugin!r}] in"
-                    f" settings.toml, --no-plugin {plugin}, or without=[{plugin!r}] in a program."
+                    " again (`hilum plugins` shows what is wrong), or until the user decides to do"
+                    f" without its protection and blocks it by name: plugins.block = [{plugin!r}]"
+                    f" in settings.toml, --no-plugin {plugin}, or without=[{plugin!r}] in a"
+                    " program."
                 )
         return ""
 

@@ -142,8 +142,9 @@ class Redaction:
 
     def _error(self, problem: str) -> PluginError:
         hint = (
-            "Block the plugin by name to work without it: plugins.block in settings.toml,"
-            " --no-plugin, or without=[…] in a program."
+            "`hilum plugins` shows what is wrong. If you can do without the plugin's protection,"
+            " block it by name: plugins.block in settings.toml, --no-plugin, or without=[…] in a"
+            " program."
         )
         self._own |= {problem, hint}
         return PluginError(problem, hint=hint)

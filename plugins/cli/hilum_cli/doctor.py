@@ -147,8 +147,8 @@ def _check_session(session: Session) -> Iterator[Check]:
             closed.append(f"{gate or 'every gate'}: {plugin} ({why})")
     if closed:
         fix = (
-            "No call runs until these plugins work again or are blocked by name: plugins.block, or"
-            " --no-plugin."
+            "No call runs until these plugins work again. If you can do without their protection,"
+            " block them by name: plugins.block, or --no-plugin."
         )
         yield Check("fail", "gates", f"closed: {'; '.join(closed)}", fix)
     # A plugin from another distribution may have the same name, so the name alone proves nothing.

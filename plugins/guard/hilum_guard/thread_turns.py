@@ -41,7 +41,7 @@ class _Job:
         token: The event loop of that task.
         has_begun: Whether its turn has come.
         has_ended: Whether it has ended; its result may still be held back.
-        told: Set when its task may use the result.
+        released: Set when its task may use the result.
         value: What it returned.
         error: What it raised.
     """
@@ -51,7 +51,7 @@ class _Job:
     token: trio.lowlevel.TrioToken = attrs.Factory(trio.lowlevel.current_trio_token)
     has_begun: bool = False
     has_ended: bool = False
-    told: trio.Event = attrs.Factory(trio.Event)
+    released: trio.Event = attrs.Factory(trio.Event)
     value: Any = None
     error: BaseException | None = None
 
@@ -111,8 +111,8 @@ class ThreadTurns:
         due = trio.current_time() + MAX_WAIT
         while True:
             with trio.move_on_after(MAX_HELD):
-                await job.told.wait()
-            # While another function runs, its task is not told.
+                await job.released.wait()
+            # While another function runs, its task is not released.
             if job.has_ended:
                 return
             if not job.has_begun and trio.current_time() >= due:
@@ -162,7 +162,7 @@ def _release(jobs: Sequence[_Job]) -> None:
     """Let the tasks use the results of functions that have ended. Any thread may call this."""
     for job in jobs:
         with suppress(trio.RunFinishedError):
-            job.token.run_sync_soon(job.told.set)
+            job.token.run_sync_soon(job.released.set)
 
 
 def _do_nothing(_: object) -> None:

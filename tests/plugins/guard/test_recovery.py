@@ -426,7 +426,7 @@ async def test_a_mark_with_names_that_are_no_text_stops_no_session(
 
 
 def test_sentences_that_another_hilum_wrote_are_text(root: Path, killed: Killed) -> None:
-    killed(root, "watch._untold = ['sub\\udcff was written']; watch._write_mark()")
+    killed(root, "watch._unreported = ['sub\\udcff was written']; watch._write_mark()")
     assert recover(str(root)) == ["sub\\xff was written"]
 
 

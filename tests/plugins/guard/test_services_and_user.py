@@ -9,12 +9,14 @@ import hilum_guard
 import hilum_shell
 import pytest
 import trio
+import trio.testing
 from hilum.events import CallDone, PluginEvent
 from hilum.messages import ToolCall
 from hilum.testing import Bench, open_bench, say, use
 from hilum_guard.sandbox import sandbox_probe
 from hilum_guard.session_guard import Guard
 from hilum_guard.watching.quarantine import UNATTRIBUTED
+from hilum_guard.watching.workspace_guard import MAX_REPORTS
 from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
 HOOK = ".git/hooks/pre-commit"
@@ -228,3 +230,29 @@ async def test_only_calls_that_ran_and_may_write_are_blamed(
         assert "x was written by a command" in text
         assert ("Do not try to bypass this" in text) == blamed
         assert ("This call did not do it" in text) != blamed
+
+
+async def test_changes_that_are_undone_again_and_again_are_summed_up(tmp_path: Path) -> None:
+    """The user sees a few of them and then a number; the log has each one."""
+    plugins = (hilum_guard, hilum_shell, hilum_files)
+    async with open_bench(*plugins, folder=tmp_path, approve="auto") as bench:
+        guard = bench.session.plugin(Guard)
+        assert guard is not None
+        keeper = guard.workspace_guard
+        sentences = [f"x{number} was written by a command." for number in range(30)]
+        for sentence in sentences:
+            keeper.report_undone([sentence])
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        result = await bench.call("run_terminal_cmd", command="true")
+        assert result.code == "E_DENIED"
+        assert f"- {sentences[0]}" in result.text
+        assert "- and 10 more" in result.text
+        events = [event for event in bench.of(PluginEvent) if event.name == "guard.undone"]
+        assert [line for event in events for line in event.data["what"]] == sentences
+        assert sum("say" in event.data for event in events) == MAX_REPORTS
+        (summary,) = [event for event in bench.of(PluginEvent) if event.name == "guard.undone_more"]
+        assert "25 times more" in summary.data["say"]
+        # The next one is shown again.
+        keeper.report_undone(["y was written by a command."])
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert "say" in bench.of(PluginEvent)[-1].data

@@ -35,6 +35,8 @@ A larger file counts as one entry.
 """
 UNREADABLE = "(too large to be read)"
 """Replaces the text of a larger file; it cannot be a setting, a pointer or a rebase step."""
+_MAX_KEPT_POINTER = 8192
+"""Maximum number of characters of a pointer that is kept; a path has at most 4,096 bytes."""
 MAX_FOLLOWED = 40
 """Maximum number of configuration files to follow from one repository through `include.path`."""
 MAX_GIT_FOLDERS = 20_000
@@ -302,7 +304,7 @@ def resolve(folder: str, path: str, *, home: bool = False) -> str:
 
 def digest(path: str) -> str:
     """Return a digest of a file's contents, for comparison."""
-    text = read(path)
+    text = _read_unlinked(path)
     if text is None:
         try:
             return f"link to {os.readlink(path)}"
@@ -557,7 +559,7 @@ def _find_pointer(folder: str) -> Iterator[Entry]:
     path = f"{folder}/commondir"
     if not os.path.lexists(path):
         return
-    target = (read(path) or "").rstrip("\r\n")
+    target = (_read_unlinked(path) or "").rstrip("\r\n")
     above = os.path.dirname(folder)
     own = resolve_links(os.path.dirname(above))
     if os.path.basename(above) != "worktrees" or resolve(folder, target) != own:
@@ -593,28 +595,60 @@ def _hooks(folder: str) -> Iterator[Entry]:
             yield Entry("hook", path, digest(path))
 
 
+class Pointer(NamedTuple):
+    """What a ``.git`` file says.
+
+    Attributes:
+        target: The resolved path of the Git folder to which the file points; empty if unknown.
+        is_unusual: Whether Git may find another Git folder: the syntax is unusual, or the file is
+            too large, or a link leads to it.
+        text: The whole text.
+    """
+
+    target: str
+    is_unusual: bool
+    text: str
+
+    @property
+    def detail(self) -> str:
+        """The detail of the file's entry, from which ``make_pointer`` makes the file again."""
+        if not self.is_unusual:
+            return self.target
+        if self.text != UNREADABLE and len(self.text) <= _MAX_KEPT_POINTER:
+            return self.text
+        return hashlib.sha256(self.text.encode(errors="surrogateescape")).hexdigest()
+
+
+def read_pointer(path: str) -> Pointer:
+    """Read a ``.git`` file that is in a working tree.
+
+    Args:
+        path: An absolute path without links.
+    """
+    return _parse_pointer(_read_unlinked(path) or "", path)
+
+
+def _parse_pointer(text: str, path: str) -> Pointer:
+    if text == UNREADABLE:
+        return Pointer("", is_unusual=True, text=text)
+    word, _, target = text.rstrip("\r\n").partition(" ")
+    if word != "gitdir:" or not target:
+        return Pointer("", is_unusual=False, text=text)
+    is_plain = re.fullmatch(_PLAIN_TARGET, target) is not None
+    resolved = resolve(os.path.dirname(path), target) if is_plain else ""
+    return Pointer(resolved, is_unusual=not resolved, text=text)
+
+
+def make_pointer(detail: str) -> str | None:
+    """Return the text of a ``.git`` file from the detail of its entry; ``None`` if it is not known."""
+    if detail.startswith("gitdir:"):
+        return detail
+    return f"gitdir: {detail}\n" if detail.startswith("/") else None
+
+
 def pointed(path: str) -> str:
     """Return the resolved path of the Git folder that a `.git` file points to; empty if unknown."""
-    word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
-    if word != "gitdir:" or not re.fullmatch(_PLAIN_TARGET, target):
-        return ""
-    return resolve(os.path.dirname(path), target)
-
-
-def is_untold(path: str) -> bool:
-    """Return whether a `.git` file may point to a Git folder that ``pointed`` does not find.
-
-    The result is true for files with unusual syntax and for files that are too large.
-    """
-    text = (read(path) or "").rstrip("\r\n")
-    if text == UNREADABLE:
-        return True
-    word, _, target = text.partition(" ")
-    return (
-        word == "gitdir:"
-        and bool(target)
-        and not (re.fullmatch(_PLAIN_TARGET, target) and pointed(path))
-    )
+    return _parse_pointer(read(path) or "", path).target
 
 
 # --- what a configuration names -------------------------------------------------------------------

@@ -629,7 +629,7 @@ class Sandbox:
         except Exception as error:  # the user is informed, and the other steps still run
             self.observer.report_failure(error)
             return
-        self.watch.note_told(sentences)
+        self.watch.note_reported(sentences)
 
 
 @functools.cache

@@ -7,12 +7,15 @@ folder is opened without following links.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 from hilum_guard.file_names import QUARANTINED, printable
 from hilum_guard.repositories import git_metadata
@@ -27,6 +30,8 @@ MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
 # For these kinds, all entries in a file are removed at once.
 _OF_FILES = ("setting", "todo")
+# What a file system without hard links reports, and one on which a file has too many of them.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 # With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
 
@@ -103,8 +108,18 @@ class Quarantine:
         """Remove settings from their file, and return a sentence about them."""
         entry = entries[0]
         details = [each.detail for each in entries]
-        kept = self.show(_rewrite(entry.path, details))
-        listed = ", ".join(printable(detail[:100]) for detail in details[:MAX_SHOWN])
+        rewritten = _rewrite(entry.path, details)
+        if rewritten is None:
+            renamed = _rename(entry.path)
+            self.renamed.append((entry.path, renamed))
+            return (
+                f"{self.show(entry.path)} cannot be examined, because it is too large or cannot be"
+                f" read. It is now {self.show(renamed)}."
+            )
+        kept = self.show(rewritten)
+        # A line of unusual syntax has no name, and is shown as it is.
+        shown = [detail.removeprefix("?.=") for detail in details[:MAX_SHOWN]]
+        listed = ", ".join(printable(detail[:100]) for detail in shown)
         what = "steps of a rebase" if entry.kind == "todo" else "settings"
         return (
             f"{self.show(entry.path)} had {what} that execute programs ({listed}). They were"
@@ -122,24 +137,27 @@ class Quarantine:
                 " now."
             )
         renamed = _rename(entry.path)
-        if not self._restore(entry, known):
+        before = _find_replaced(entry, known)
+        if before is None:
             self.renamed.append((entry.path, renamed))
         explained = _explain(entry, by_command=by_command)
-        return f"{shown} {explained}. It is now {self.show(renamed)}."
+        sentence = f"{shown} {explained}. It is now {self.show(renamed)}."
+        if before is not None and not self._restore(before):
+            self.renamed.append((entry.path, renamed))
+            sentence += f" Write your own {shown} again: it was too large to be kept."
+        return sentence
 
-    def _restore(self, entry: Entry, known: Iterable[Entry]) -> bool:
-        """Restore the user's pointer or link that another one replaced; return whether there is one."""
-        for before in known:
-            if before.path == entry.path and before.kind in ("pointer", "link"):
-                break
-        else:
-            return False
-        name = os.path.basename(entry.path)
-        with _open_folder(os.path.dirname(entry.path)) as folder:
+    def _restore(self, before: Entry) -> bool:
+        """Restore the user's pointer or link; return whether its contents are known."""
+        name = os.path.basename(before.path)
+        with _open_folder(os.path.dirname(before.path)) as folder:
             if before.kind == "link":
                 os.symlink(before.detail.removeprefix("link to "), name, dir_fd=folder)
             else:
-                _write_new(name, f"gitdir: {before.detail}\n", folder)
+                text = git_metadata.make_pointer(before.detail)
+                if text is None:
+                    return False
+                _write_new(name, text, folder)
         self.restored.add(before)
         return True
 
@@ -157,6 +175,14 @@ def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
     for entry in sorted(entries):
         groups.setdefault((entry.path, entry.kind in _OF_FILES), []).append(entry)
     return list(groups.values())
+
+
+def _find_replaced(entry: Entry, known: Iterable[Entry]) -> Entry | None:
+    """Return the user's pointer or link that an entry replaced."""
+    for before in known:
+        if before.path == entry.path and before.kind in ("pointer", "link"):
+            return before
+    return None
 
 
 def _explain(entry: Entry, *, by_command: bool) -> str:
@@ -190,12 +216,18 @@ def _rename_in(before: str, folder: int) -> str:
     return name
 
 
-def _rewrite(path: str, details: list[str]) -> str:
-    """Rewrite a file without some of its lines, and return the path of the old file."""
+def _rewrite(path: str, details: list[str]) -> str | None:
+    """Rewrite a file without some of its lines, and return the path of the old file.
+
+    Returns:
+        The path; ``None`` if the contents are not known, so that the file was left alone.
+    """
     with _open_folder(os.path.dirname(path)) as folder:
         # A command may exchange a folder on the way for a link. What is written must come from where
         # it is written.
-        text = git_metadata.read(os.path.basename(path), folder) or ""
+        text = git_metadata.read(os.path.basename(path), folder)
+        if text is None or text == git_metadata.UNREADABLE:
+            return None
         if path.endswith("git-rebase-todo"):
             lines = text.split("\n")
             for number, line in enumerate(lines):
@@ -215,22 +247,59 @@ def _rewrite(path: str, details: list[str]) -> str:
 def _replace_in(name: str, text: str, folder: int) -> str:
     """Replace a file, and return the name under which the old one is kept.
 
-    If hilum is killed meanwhile, the old file or the new one has the name, and never none: a
-    repository without its configuration would be damaged.
+    The new file has the mode and, if possible, the owner of the old one. If hilum is killed
+    meanwhile, the old file or the new one has the name, and never none: a repository without its
+    configuration would be damaged.
     """
-    kept = _find_free_name(name, folder)
-    new = f"{kept}.{time.time_ns()}"
-    _write_new(new, text, folder)
+    before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    new = f"{name}.{time.time_ns()}{QUARANTINED}"
+    _write_new(new, text, folder, before)
+    made = [new]
     try:
-        try:
-            os.link(name, kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        except OSError:  # a file system without hard links
-            os.rename(name, kept, src_dir_fd=folder, dst_dir_fd=folder)
+        kept = _keep(name, folder)
+        made.append(kept)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        os.unlink(new, dir_fd=folder)
+        # It is tried again at the next check, and must not leave another file each time.
+        for each in made:
+            os.unlink(each, dir_fd=folder)
         raise
     return kept
+
+
+def _keep(name: str, folder: int) -> str:
+    """Give a file a second name, or copy it, and return the name of the second file."""
+    while True:
+        kept = _find_free_name(name, folder)
+        try:
+            os.link(name, kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            return kept
+        except FileExistsError:  # a command has just used the name
+            continue
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        try:
+            _copy(name, kept, folder)
+            return kept
+        except FileExistsError:
+            continue
+
+
+def _copy(name: str, kept: str, folder: int) -> None:
+    """Copy a regular file to a new one in the same folder."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(name, flags, dir_fd=folder), "rb") as source:
+        status = os.fstat(source.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        with _create(kept, folder, status) as target:
+            try:
+                shutil.copyfileobj(source, target)
+                target.flush()
+            except OSError:
+                os.unlink(kept, dir_fd=folder)
+                raise
 
 
 @contextmanager
@@ -267,10 +336,26 @@ def _find_free_name(name: str, folder: int) -> str:
     return f"{name}.{time.time_ns()}{QUARANTINED}"
 
 
-def _write_new(name: str, text: str, folder: int) -> None:
-    """Create a file that must not exist yet, and write to it."""
+def _write_new(name: str, text: str, folder: int, before: os.stat_result | None = None) -> None:
+    """Create a file that must not exist yet, and write to it.
+
+    Args:
+        name: The name of the file.
+        text: What is written.
+        folder: The open folder.
+        before: The status of the file that it replaces, whose mode and owner it gets.
+    """
+    with _create(name, folder, before) as file:
+        file.write(text.encode(errors="surrogateescape"))
+
+
+def _create(name: str, folder: int, before: os.stat_result | None) -> BinaryIO:
+    """Create a file that must not exist yet, and open it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # O_EXCL is needed because a running command may have created a file or link with this name.
-    fd = os.open(name, flags, 0o644, dir_fd=folder)
-    with open(fd, "wb") as file:
-        file.write(text.encode(errors="surrogateescape"))
+    fd = os.open(name, flags, 0o644 if before is None else 0o600, dir_fd=folder)
+    if before is not None:
+        with suppress(OSError):  # only root may give a file to another user
+            os.fchown(fd, before.st_uid, before.st_gid)
+        os.fchmod(fd, stat.S_IMODE(before.st_mode))
+    return open(fd, "wb")

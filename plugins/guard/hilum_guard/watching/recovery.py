@@ -62,7 +62,7 @@ def _look(marker: RunMarker, folder: Path, name: str) -> list[str]:
         return [f"It is not known what existed before its commands ran ({error}). {_ADVICE}"]
     if remembered is None:
         return []
-    said = list(remembered.untold)
+    said = list(remembered.unreported)
     if remembered.running:
         # The check updates the marker: if this session is also killed, the next one learns from the
         # marker what is left to check and to report.

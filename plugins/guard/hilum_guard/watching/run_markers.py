@@ -43,7 +43,7 @@ class WatchState(msgspec.Struct, frozen=True):
             ``repositories.Entry``.
         since: The time at which the commands began, in nanoseconds.
         packages: Folders of installed packages that existed before the commands, with their inodes.
-        untold: Sentences that the session has not logged yet, about what was made inert.
+        unreported: Sentences that the session has not logged yet, about what was made inert.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
         undoing: Paths, as shown to the user, of entries that a check was about to make inert.
@@ -53,7 +53,7 @@ class WatchState(msgspec.Struct, frozen=True):
     known: tuple[tuple[str, str, str], ...]
     since: int = 0
     packages: dict[str, int] = {}
-    untold: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
     running: bool = True
     undoing: tuple[str, ...] = ()
 

@@ -45,6 +45,14 @@ if TYPE_CHECKING:
 Arguments = TypeVarTuple("Arguments")
 GRACE = 0.15
 """Seconds between SIGTERM and SIGKILL for a command that its sandbox no longer confines."""
+MAX_REPORTS = 5
+"""Maximum number of reports about undone changes that the user sees until the next call ends.
+
+A command may write such a file again and again, and the workspace is checked ten times a second. The
+log has all of them.
+"""
+MAX_LISTED = 20
+"""Maximum number of undone changes listed for the model in one result."""
 MAX_NAMED = 3
 """Maximum number of paths and settings named in a message."""
 # The system's message for a write to a path that is mounted read-only.
@@ -91,6 +99,10 @@ class WorkspaceGuard(SandboxObserver):
         self._unread: deque[str] = deque()
         self._unread_losses: list[str] = []
         self._reported: set[str] = set()
+        # How many reports about undone changes the user has seen since the last call, and how many
+        # changes were undone after that.
+        self._report_count = 0
+        self._hidden_count = 0
         self._nursery: trio.Nursery | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -131,6 +143,7 @@ class WorkspaceGuard(SandboxObserver):
 
     def stop(self) -> None:
         """Stop starting tasks because the session is closing and ends its commands."""
+        self._report_hidden()
         self._nursery = None
 
     # --- reports from threads ---------------------------------------------------------------------
@@ -139,7 +152,7 @@ class WorkspaceGuard(SandboxObserver):
         """Inform the user and the model of what was undone."""
         # The event loop may take the result of the command before it runs a function of a thread.
         self._unread.extend(sentences)
-        self._run_in_loop(self._tell_undone, sentences)
+        self._run_in_loop(self._report_undone, sentences)
 
     def report_replaced(self, paths: list[str]) -> None:
         """End the commands that can again write to a protected path."""
@@ -147,7 +160,7 @@ class WorkspaceGuard(SandboxObserver):
 
     def report_failure(self, error: Exception) -> None:
         """Inform the user and the model that the workspace could not be checked."""
-        self._run_in_loop(self._tell_failure, error)
+        self._run_in_loop(self._report_failure, error)
 
     def report_recovered(self, sentences: list[str]) -> None:
         """Inform the user of what a killed session's commands left."""
@@ -235,9 +248,9 @@ class WorkspaceGuard(SandboxObserver):
     def needs_check(self, agent: Agent, call: ToolCall, result: ToolResult) -> bool:
         """Return whether ``check_result`` may have anything to do after a call."""
         is_expected = (agent.name, call.id) in self._expected
-        is_untold = bool(self._unread or self._unread_losses)
+        is_unread = bool(self._unread or self._unread_losses)
         is_command = result.name == "run_terminal_cmd"
-        return is_expected or is_untold or is_command or self._box.watch.dirty
+        return is_expected or is_unread or is_command or self._box.watch.dirty
 
     async def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
@@ -259,7 +272,7 @@ class WorkspaceGuard(SandboxObserver):
                 await self._checking.run("check", self._box.watch.check)
             except Exception as error:
                 # The model must not mistake an unchecked workspace for a clean workspace.
-                self._tell_failure(error)
+                self._report_failure(error)
         losses = self._unread_losses
         self._unread_losses = []
         if losses:
@@ -268,6 +281,7 @@ class WorkspaceGuard(SandboxObserver):
         unread: list[str] = []
         while self._unread:
             unread.append(self._unread.popleft())
+        self._report_hidden()
         if unread:
             return self._add_undone(agent, result, unread)
         if losses:
@@ -284,14 +298,14 @@ class WorkspaceGuard(SandboxObserver):
         notes: list[str] = []
         code = result.code
         if by_command:
-            listed = "\n".join(f"- {line}" for line in by_command)
+            listed = _list_sentences(by_command)
             if _may_have_written(agent, result):
                 code = code or "E_DENIED"
                 notes.append(_UNDONE_FOR_MODEL.format(listed=listed))
             else:
                 notes.append(_UNDONE_ELSEWHERE.format(listed=listed))
         if unattributed:
-            listed = "\n".join(f"- {line}" for line in unattributed)
+            listed = _list_sentences(unattributed)
             notes.append(_UNATTRIBUTED_FOR_MODEL.format(listed=listed))
         parts = (*result.parts, *(Text(note, "guard") for note in notes))
         return msgspec.structs.replace(result, parts=parts, code=code)
@@ -417,7 +431,7 @@ class WorkspaceGuard(SandboxObserver):
                 named.append(printable(shown))
         return ", ".join(named[:MAX_NAMED])
 
-    def _tell_undone(self, sentences: list[str]) -> None:
+    def _report_undone(self, sentences: list[str]) -> None:
         """Inform the user of what was undone."""
         listed = "".join(f"\n  {line}" for line in sentences)
         if all(line.endswith(UNATTRIBUTED) for line in sentences):
@@ -434,15 +448,33 @@ class WorkspaceGuard(SandboxObserver):
         pairs = self._box.watch.pop_renamed()
         # The history of files needs the new names to undo what the command did.
         renamed = [[spell_folder(old), spell_folder(new)] for old, new in pairs]
+        data: dict[str, object] = {"what": sentences, "renamed": renamed}
+        if self._report_count < MAX_REPORTS:
+            self._report_count += 1
+            data["say"] = say
+        else:
+            self._hidden_count += len(sentences)
         with suppress(StoreError):
-            self._session.note("guard.undone", say=say, what=sentences, renamed=renamed)
+            self._session.note("guard.undone", **data)
             # Only logged sentences may be removed from the marker on disk.
-            self._box.watch.note_told(sentences)
+            self._box.watch.note_reported(sentences)
             if self._nursery is not None:
                 # Writing the marker blocks, so it is done in a thread.
                 self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _report_hidden(self) -> None:
+        """Inform the user of the number of undone changes that were not shown one by one."""
+        count = self._hidden_count
+        self._report_count = 0
+        self._hidden_count = 0
+        if not count:
+            return
+        times = "once more" if count == 1 else f"{count} times more"
+        say = f"Changes of this kind were undone {times}. The session's log names each of them."
+        with suppress(StoreError):
+            self._session.note("guard.undone_more", say=say, count=count)
+
+    def _report_failure(self, error: Exception) -> None:
         """Inform the user and the model, once per reason, that the workspace check failed."""
         reason = f"{type(error).__name__}: {printable(str(error))}"
         text = f"The workspace could not be checked for files that others execute ({reason})."
@@ -477,6 +509,14 @@ class WorkspaceGuard(SandboxObserver):
         names = [printable(command.argv[-1][:200]) for command in ended]
         with suppress(StoreError):
             self._session.note("guard.sandbox_lost", say=text, paths=shown, ended=names)
+
+
+def _list_sentences(sentences: Sequence[str]) -> str:
+    """Return a list for the model, one sentence on each line."""
+    lines = [f"- {line}" for line in sentences[:MAX_LISTED]]
+    if len(sentences) > MAX_LISTED:
+        lines.append(f"- and {len(sentences) - MAX_LISTED} more")
+    return "\n".join(lines)
 
 
 def _may_have_written(agent: Agent, result: ToolResult) -> bool:

@@ -147,8 +147,8 @@ class WorkspaceWatcher:
         self._masks: set[str] = set()
         self._late_masks: set[str] = set()
         # Sentences that are not logged yet, and those logged since the marker was written.
-        self._untold: list[str] = []
-        self._told: list[str] = []
+        self._unreported: list[str] = []
+        self._reported: list[str] = []
         # Paths, as shown to the user, of entries that are about to be made inert.
         self._undoing: tuple[str, ...] = ()
         # The data read from Git folders, indexes and configurations, with their stamps.
@@ -306,7 +306,7 @@ class WorkspaceWatcher:
                     # A running program keeps creating the entry, so leave it to the next check.
                     break
                 tried |= new
-            self._untold += sentences
+            self._unreported += sentences
             if sentences:
                 # Whoever waits for the lock, or finds that nothing is dirty, must find this report,
                 # because it takes the result of the command that wrote the files to be complete.
@@ -350,7 +350,7 @@ class WorkspaceWatcher:
                 break
             tried |= left
             sentences += self._quarantine.make_inert(left, self._known, by_command=True)
-        self._untold += sentences
+        self._unreported += sentences
         if sentences:
             self.report(sentences)
         self._write_mark()
@@ -493,17 +493,17 @@ class WorkspaceWatcher:
             self._known = {Entry(*entry) for entry in state.known}  # type: ignore[arg-type]
             self._since = state.since
             self._packages = dict(state.packages)
-            self._untold = list(state.untold)
+            self._unreported = list(state.unreported)
             self._undoing = state.undoing
             self._commanded = True
             self.dirty = True
 
-    def note_told(self, sentences: Iterable[str]) -> None:
+    def note_reported(self, sentences: Iterable[str]) -> None:
         """Record that the given sentences have been logged.
 
         This method does not block; call ``settle`` in a thread afterwards.
         """
-        self._told += sentences
+        self._reported += sentences
 
     def settle(self) -> None:
         """Update the marker after sentences were logged."""
@@ -514,13 +514,13 @@ class WorkspaceWatcher:
         """Record that commands run, what existed before, and which sentences are not logged yet."""
         if self._mark is None:
             return
-        # The event loop may add sentences at the same time, because `note_told` takes no lock.
+        # The event loop may add sentences at the same time, because `note_reported` takes no lock.
         # Therefore the list of sentences is replaced, not cleared.
-        told = self._told
-        self._told = []
-        self._untold = [sentence for sentence in self._untold if sentence not in told]
+        reported = self._reported
+        self._reported = []
+        self._unreported = [sentence for sentence in self._unreported if sentence not in reported]
         try:
-            if self.dirty or self._untold:
+            if self.dirty or self._unreported:
                 self._mark.write(self._make_state())
             else:
                 self._mark.clear()
@@ -537,7 +537,7 @@ class WorkspaceWatcher:
             # for each command.
             since=self._since if self._packages else 0,
             packages=self._packages,
-            untold=tuple(self._untold),
+            unreported=tuple(self._unreported),
             running=self.dirty,
             undoing=self._undoing,
         )
@@ -621,17 +621,21 @@ class WorkspaceWatcher:
         if kind == "folder":
             git_folders[path] = os.path.dirname(path)
             return
-        is_file = kind == "file"
-        target = git_metadata.pointed(path) if is_file else resolve_links(path)
+        if kind != "file":
+            self._note_git_folder(resolve_links(path), path, git_folders)
+            yield Entry("link", path, kind)
+            return
+        pointer = git_metadata.read_pointer(path)
+        is_inside = self._note_git_folder(pointer.target, path, git_folders)
+        if pointer.is_unusual or (pointer.target and not is_inside):
+            yield Entry("pointer", path, pointer.detail)
+
+    def _note_git_folder(self, target: str, path: str, git_folders: dict[str, str]) -> bool:
+        """Add the Git folder to which a ``.git`` leads; return whether it is in the workspace."""
         is_inside = bool(target) and is_below(target, self.roots)
         if is_inside:
             git_folders[target] = os.path.dirname(path)
-        if not is_file:
-            yield Entry("link", path, kind)
-        elif target and not is_inside:
-            yield Entry("pointer", path, target)
-        elif git_metadata.is_untold(path):
-            yield Entry("pointer", path, git_metadata.digest(path))
+        return is_inside
 
     def _find_inner_folders(
         self, git_folders: Iterable[str], unlisted: list[str]
