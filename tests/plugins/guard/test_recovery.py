@@ -288,7 +288,7 @@ def test_what_was_found_and_not_logged_is_told_without_another_look(
     alive = 0
     said = watch.check()
     assert files(root) == [".owner", ".state"]
-    watch.note_told(said)
+    watch.note_reported(said)
     watch.settle()
     assert files(root) == [".owner", ".writing"]
     mark.close()
