@@ -10,6 +10,10 @@ A turn is measured at the model: from its answer to the next request. Before eac
 to a command or an edit, the model thinks for a moment (``THINK``), in which hilum builds spare
 sandboxes. A third side is hilum without spares.
 
+``--beside CHECKOUT`` measures another checkout of hilum in the same rounds (with the environment in
+its ``.venv``, made by ``uv sync`` there). Machines differ, so figures of two revisions can be compared
+only if one run measures both. ``--only`` measures some of the rows.
+
 ``--journal`` prints only what the journal of file changes adds to a turn with a command: with looks
 at what inotify names, with walks of the whole project, and without the journal.
 """
@@ -36,16 +40,29 @@ READS = 300
 SIDES = ("bare", "hilum")
 FILES_IN_FOLDER = 20
 WITHOUT_SPARES = "no spares"
+OTHER_CHECKOUT = "other"
 # Options of hilum for each side on which it runs.
 OPTIONS: dict[str, list[str]] = {
     "hilum": [],
     WITHOUT_SPARES: ["--set", "guard.spare_sandboxes=0"],
+    OTHER_CHECKOUT: [],
     "walks": ["--set", "files.incremental_snapshots=false"],
     "no journal": ["--set", "files.snapshots=false"],
 }
 JOURNALS = ("hilum", "walks", "no journal")
 # The seconds for which the model thinks before each answer. No model answers faster.
-THINK = {"command": 0.04, "edit": 0.04, "eight": 0.3, "first command": 3.0, "first edit": 3.0}
+THINK = {
+    "command": 0.04,
+    "edit": 0.04,
+    "ruff edit": 0.04,
+    "eight": 0.3,
+    "first command": 3.0,
+    "first edit": 3.0,
+}
+# What is added to the project's pyproject.toml for a measurement.
+CONFIG = {"ruff edit": "\n[tool.ruff.lint]\nselect = ['E', 'F']\n"}
+# Three hundred reads take long and vary little.
+MOST_ROUNDS_OF_READS = 2
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
 
@@ -126,6 +143,7 @@ def play(
     think: float = 0.0,
     config: str = "",
     options: Sequence[str] = (),
+    python: str = sys.executable,
 ) -> dict[str, Any]:
     """Run one side in a project, with a new home folder, and restore the project.
 
@@ -136,6 +154,7 @@ def play(
         think: Seconds before each answer of the model.
         config: Text to add to the project's ``pyproject.toml``.
         options: Further options of ``hilum run``.
+        python: The Python in whose environment hilum is installed.
 
     Returns:
         ``start`` (milliseconds until the first request), ``turns``, ``memory``, ``parts`` (the
@@ -150,6 +169,8 @@ def play(
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         env |= {"HOME": home, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
         env |= {"HILUM_MODEL": "openai/m", MARK: mark}
+        # The checkers of the environment, such as ruff, are those that hilum finds.
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
         memory: list[tuple[float, float]] = []
         parts = []
         processor: list[float] = []
@@ -162,7 +183,7 @@ def play(
         model.before_last = look
         argv = make_bare_command()
         if side != "bare":
-            argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto", *OPTIONS[side]]
+            argv = [python, "-m", "hilum", "run", "--approve", "auto", *OPTIONS[side]]
             argv += ["--set", f"turns={len(script) + 5}", *options, "Work."]
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
@@ -202,6 +223,7 @@ def make_scripts() -> dict[str, list[Calls]]:
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
         "edit": edits,
+        "ruff edit": edits,
         # The first call in a session, which needs what no earlier call has prepared.
         "first command": [[("run_terminal_cmd", {"command": "echo 1"})]],
         "first edit": edits[:2],
@@ -213,16 +235,26 @@ def make_scripts() -> dict[str, list[Calls]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    kinds = tuple(make_scripts())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=FILES, help="number of files in the project")
     parser.add_argument("--journal", action="store_true", help="measure only the journal's share")
+    parser.add_argument(
+        "--beside", type=Path, metavar="CHECKOUT", help="another checkout to measure in turn"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds)
+    )
     options = parser.parse_args()
     with project(options.files) as work:
         if options.journal:
             print_journal(work, options.rounds)
         else:
-            print_table(work, options.rounds)
+            played = play_rounds(work, options.rounds, options.only, options.beside)
+            print_table(played, with_other=options.beside is not None)
     print(f"{options.files:,} files, load average {os.getloadavg()[0]:.1f}")
 
 
@@ -246,72 +278,112 @@ def print_journal(work: Path, rounds: int) -> None:
             print(f"turn with a command {kind}, {side:12} {turn:8.1f} ms, journal {added:+7.1f} ms")
 
 
-def print_table(work: Path, rounds: int) -> None:
-    """Print the table."""
+def play_rounds(
+    work: Path, rounds: int, kinds: Sequence[str], other: Path | None
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Run all sides in turn and return what ``play`` returned, by kind and side.
+
+    Args:
+        work: The project.
+        rounds: How often each side runs. The order is reversed in every second round.
+        kinds: The keys of ``make_scripts`` to run.
+        other: Another checkout of hilum to run as a side of its own.
+    """
     scripts = make_scripts()
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in range(rounds):
-        for kind, script in scripts.items():
-            # Three hundred reads take long and vary little.
-            if kind == "read" and number >= 2:
+        for kind in kinds:
+            if kind == "read" and number >= MOST_ROUNDS_OF_READS:
                 continue
-            sides = [*SIDES, WITHOUT_SPARES] if kind in ("command", "eight") else [*SIDES]
+            sides = [*SIDES]
+            if kind in ("command", "eight"):
+                sides.append(WITHOUT_SPARES)
+            if other is not None:
+                sides.append(OTHER_CHECKOUT)
             for side in sides if number % 2 == 0 else sides[::-1]:
-                played = play(side, script, work, think=THINK.get(kind, 0.0))
+                python = sys.executable
+                if side == OTHER_CHECKOUT:
+                    python = str(other / ".venv" / "bin" / "python")
+                played = play(
+                    side,
+                    scripts[kind],
+                    work,
+                    think=THINK.get(kind, 0.0),
+                    config=CONFIG.get(kind, ""),
+                    python=python,
+                )
                 found.setdefault((kind, side), []).append(played)
+    return found
 
-    def median(kind: str, side: str, part: slice) -> float:
+
+def print_table(
+    found: dict[tuple[str, str], list[dict[str, Any]]], *, with_other: bool = False
+) -> None:
+    """Print a row for each figure: the bare loop, hilum, and the other checkout if one ran.
+
+    Args:
+        found: What ``play_rounds`` returned.
+        with_other: Whether another checkout ran.
+    """
+
+    def turn(kind: str, side: str, part: slice) -> float:
         runs = [statistics.median(run["turns"][part]) for run in found[kind, side]]
         return statistics.median(runs)
 
-    def start(side: str) -> float:
-        return statistics.median(run["start"] for run in found["start", side])
+    def start(kind: str, side: str, _: slice) -> float:
+        return statistics.median(run["start"] for run in found[kind, side])
 
-    def memory(side: str, index: int) -> float:
-        return statistics.median(run["memory"][index] for run in found["read", side])
+    def shares(kind: str, side: str, _: slice) -> float:
+        return statistics.median(run["memory"][0] for run in found[kind, side])
 
-    def processor(side: str) -> float:
-        whole = min(run["processor"] for run in found["read", side])
+    def whole(kind: str, side: str, _: slice) -> float:
+        return statistics.median(run["memory"][1] for run in found[kind, side])
+
+    def processor(kind: str, side: str, _: slice) -> float:
+        least = min(run["processor"] for run in found[kind, side])
         # A run without turns ends when hilum has started.
-        return (whole - min(run["processor"] for run in found["start", side])) / READS
+        return (least - min(run["processor"] for run in found["start", side])) / READS
 
-    rows = [
-        ("process start to first request, ms", *map(start, SIDES)),
-        ("turn with a command, ms", *(median("command", side, slice(3, None)) for side in SIDES)),
-        ("turn with an edit, ms", *(median("edit", side, slice(3, None)) for side in SIDES)),
-        (
-            "first turn of a session, a command, ms",
-            *(median("first command", side, slice(None)) for side in SIDES),
-        ),
-        (
-            "second turn of a session, an edit, ms",
-            *(median("first edit", side, slice(1, None)) for side in SIDES),
-        ),
-        ("turn with a read, first 30, ms", *(median("read", side, slice(3, 33)) for side in SIDES)),
-        (
-            "turn with a read, last 30, ms",
-            *(median("read", side, slice(-30, None)) for side in SIDES),
-        ),
-        ("the same, processor time, least of all runs, ms", *map(processor, SIDES)),
-        (
-            "eight commands of 0.5 s at once, ms",
-            *(median("eight", side, slice(1, None)) for side in SIDES),
-        ),
-        ("memory after 300 reads, all processes, PSS, MB", *(memory(side, 0) for side in SIDES)),
-        ("the same, RSS, MB", *(memory(side, 1) for side in SIDES)),
-    ]
-    print(f"{'':48} {'bare':>8} {'hilum':>8} {'ratio':>7}")
-    for label, bare, ours in rows:
-        print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
+    everything = slice(None)
+    rows = (
+        ("process start to first request, ms", "start", start, everything),
+        ("turn with a command, ms", "command", turn, slice(3, None)),
+        ("turn with an edit, ms", "edit", turn, slice(3, None)),
+        ("turn with an edit, ruff configured, ms", "ruff edit", turn, slice(3, None)),
+        ("first turn of a session, a command, ms", "first command", turn, everything),
+        ("second turn of a session, an edit, ms", "first edit", turn, slice(1, None)),
+        ("turn with a read, first 30, ms", "read", turn, slice(3, 33)),
+        ("turn with a read, last 30, ms", "read", turn, slice(-30, None)),
+        ("the same, processor time, least of all runs, ms", "read", processor, everything),
+        ("eight commands of 0.5 s at once, ms", "eight", turn, slice(1, None)),
+        ("memory after 300 reads, all processes, PSS, MB", "read", shares, everything),
+        ("the same, RSS, MB", "read", whole, everything),
+    )
+    print(f"{'':48} {'bare':>8} {'hilum':>8} {'ratio':>7}", end="")
+    print(f" {'other':>8} {'ratio':>7} {'hilum/other':>12}" if with_other else "")
+    for label, kind, measure, part in rows:
+        if (kind, "hilum") not in found or (
+            measure is processor and ("start", "hilum") not in found
+        ):
+            continue
+        bare = measure(kind, "bare", part)
+        ours = measure(kind, "hilum", part)
+        print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x", end="")
+        if with_other:
+            other = measure(kind, OTHER_CHECKOUT, part)
+            print(f" {other:8.1f} {other / bare:6.2f}x {ours / other:12.2f}", end="")
+        print()
     for kind, label, part in (
         ("command", "turn with a command, without spare sandboxes, ms", slice(3, None)),
         ("eight", "eight commands at once, without spares, ms", slice(1, None)),
     ):
-        bare, ours = (median(kind, side, part) for side in ("bare", WITHOUT_SPARES))
-        print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
-    for side in SIDES:
-        for each in found["read", side][-1]["parts"]:
-            print(f"memory of {side}, {each.part}: {each.megabytes:.1f} MB ({each.processes})")
+        if (kind, "hilum") in found:
+            bare, ours = (turn(kind, side, part) for side in ("bare", WITHOUT_SPARES))
+            print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
+    if ("read", "hilum") in found:
+        for side in SIDES:
+            for each in found["read", side][-1]["parts"]:
+                print(f"memory of {side}, {each.part}: {each.megabytes:.1f} MB ({each.processes})")
 
 
 if __name__ == "__main__":
