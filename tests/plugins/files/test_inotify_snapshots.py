@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,8 @@ from hilum_files.journal.folder_watch import FolderWatch, find_file_system
 from hilum_files.journal.records import CHANGED
 from hilum_files.journal.saved_trees import SavedTree, read_tree
 from hilum_files.journal.snapshots import Snapshots
-from hilum_files.journal.tree import Node, Tree, TreeEntry, TreeWalk
+from hilum_files.journal.tree import TreeWalk
+from hilum_files.journal.tree_entries import Node, Tree, TreeEntry
 
 pytestmark = pytest.mark.skipif(
     find_file_system("/tmp") not in folder_watch.LOCAL_FILE_SYSTEMS,
@@ -388,7 +390,10 @@ def test_the_type_of_a_file_system_is_that_of_the_nearest_mount() -> None:
 
 
 def tree_of(**entries: int) -> Tree:
-    return {name: TreeEntry(Node("file", mode, "h"), (1, mode)) for name, mode in entries.items()}
+    tree = Tree()
+    for name, mode in entries.items():
+        tree[name] = TreeEntry(Node("file", mode, "h"), struct.pack("<2Q", 1, mode))
+    return tree
 
 
 def test_a_saved_tree_has_what_was_appended(tmp_path: Path) -> None:
@@ -396,13 +401,14 @@ def test_a_saved_tree_has_what_was_appended(tmp_path: Path) -> None:
     saved = SavedTree(tmp_path, "s")
     tree = tree_of(a=1, b=2)
     saved.write(tree)
-    tree |= tree_of(b=3, c=4)
+    tree.update(tree_of(b=3, c=4))
     del tree["a"]
     saved.update({"a", "b", "c"}, tree)
     assert saved.read() == tree
     whole = (tmp_path / "s").read_bytes()
-    saved.update({"d"}, tree | tree_of(d=5))
-    assert read_tree(tmp_path / "s") == tree | tree_of(d=5)
+    larger = Tree({**tree, **tree_of(d=5)})
+    saved.update({"d"}, larger)
+    assert read_tree(tmp_path / "s") == larger
     longer = (tmp_path / "s").read_bytes()
     for length in range(len(whole), len(longer)):
         (tmp_path / "s").write_bytes(longer[:length])

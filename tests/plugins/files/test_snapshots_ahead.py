@@ -14,6 +14,7 @@ from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.folder_watch import find_file_system
 from hilum_files.journal.snapshots import Snapshots
 from hilum_files.journal.tree import SnapshotLimits, TreeWalk
+from hilum_files.journal.tree_entries import Tree
 
 pytestmark = pytest.mark.skipif(
     find_file_system("/tmp") not in folder_watch.LOCAL_FILE_SYSTEMS,
@@ -39,22 +40,22 @@ class Ahead:
         self.taken = trio.Event()
         self.gate = threading.Event()
         self.gate.set()
-        real_walk = Snapshots._walk
+        real_walk = Snapshots._walk_tree
         real_take = Snapshots.take_ahead
 
         def walk(snapshots, check_cancelled, own):
             self.walks += 1
-            differences = real_walk(snapshots, check_cancelled, own)
+            trees = real_walk(snapshots, check_cancelled, own)
             trio.from_thread.run_sync(self.begun.set)
             while not self.gate.wait(0.01):
                 check_cancelled()
-            return differences
+            return trees
 
         def take(snapshots, check_cancelled):
             real_take(snapshots, check_cancelled)
             trio.from_thread.run_sync(self.taken.set)
 
-        monkeypatch.setattr(Snapshots, "_walk", walk)
+        monkeypatch.setattr(Snapshots, "_walk_tree", walk)
         monkeypatch.setattr(Snapshots, "take_ahead", take)
 
 
@@ -181,12 +182,12 @@ def test_a_first_snapshot_of_many_files_can_be_cancelled_at_any_time(tmp_path):
         (root / f"{number}.txt").write_text(str(number))
     store = ContentStore(tmp_path / "store")
     checks: list[None] = []
-    walk = TreeWalk(str(root), {}, store, SnapshotLimits(), partial(checks.append, None))
+    walk = TreeWalk(str(root), Tree(), store, SnapshotLimits(), partial(checks.append, None))
     assert len(walk.run()) == 300
     assert len(checks) > 300 / 60
     for last in range(len(checks)):
         left = iter(range(last))
-        walk = TreeWalk(str(root), {}, store, SnapshotLimits(), partial(next, left))
+        walk = TreeWalk(str(root), Tree(), store, SnapshotLimits(), partial(next, left))
         with pytest.raises(StopIteration):
             walk.run()
     store.close()

@@ -13,7 +13,7 @@ from hilum.testing import Bench, open_bench
 from hilum_files.journal.content_store import hash_content
 from hilum_files.journal.records import Change
 from hilum_files.journal.tracked_workspace import find_made_changes
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_work import held

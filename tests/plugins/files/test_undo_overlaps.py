@@ -12,7 +12,8 @@ from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.journal import Journal
 from hilum_files.journal.records import CHANGED, CHANGING, Change, Record
 from hilum_files.journal.shared_changes import subtract_others
-from hilum_files.journal.tree import Node, node_at
+from hilum_files.journal.tree import node_at
+from hilum_files.journal.tree_entries import Node
 from msgspec.structs import replace
 
 NAMES = ("log", "one.txt", "two.txt")

@@ -10,7 +10,7 @@ import pytest
 from hilum.testing import Bench, open_bench
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import CHANGED, INERT, Change, Record
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 from hilum_guard.sandbox import sandbox_probe
 
 sys.path.insert(0, str(Path(__file__).parent))

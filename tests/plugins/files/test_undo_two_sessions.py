@@ -15,7 +15,8 @@ from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.journal import Journal
 from hilum_files.journal.records import CHANGED, CHANGING, Change, Record
 from hilum_files.journal.tracked_workspace import lock_workspace
-from hilum_files.journal.tree import Node, node_at
+from hilum_files.journal.tree import node_at
+from hilum_files.journal.tree_entries import Node
 from hilum_files.journal.undo_steps import carry_out
 from msgspec.structs import replace
 

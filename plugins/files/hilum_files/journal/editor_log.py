@@ -20,7 +20,8 @@ from hilum import EditorFiles, StoreError, ToolError, Workspace, events
 
 from hilum_files.journal.content_store import ContentStore, hash_content
 from hilum_files.journal.records import CHANGED, EDITOR, read_record, spell_path
-from hilum_files.journal.tree import Node, node_at
+from hilum_files.journal.tree import node_at
+from hilum_files.journal.tree_entries import Node
 from hilum_files.unsaved_text import (
     MAX_COMPARED_BYTES,
     find_unsaved_text,

@@ -11,7 +11,7 @@ from hilum import ToolError
 from hilum_files.journal.journal import Journal
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import Change, Record, unspell_path
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 from hilum_files.text import decode, show, unified_diff, with_newlines
 
 MAX_DIFF_BYTES = 2_000_000

@@ -17,7 +17,7 @@ from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.merging import Conflict, reapply
 from hilum_files.journal.replay import NOT_KEPT
 from hilum_files.journal.shared_changes import Key, RecordedChange
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 
 class _Step(NamedTuple):

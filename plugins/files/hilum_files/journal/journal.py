@@ -21,7 +21,8 @@ from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import CHANGED, CHANGING, Change, Record, Scope, unspell_path
 from hilum_files.journal.shared_changes import SharedChanges
 from hilum_files.journal.tracked_workspace import find_made_changes, lock_workspace
-from hilum_files.journal.tree import TEMPORARY, HilumPaths, Node, find_hilum_folders
+from hilum_files.journal.tree import TEMPORARY, HilumPaths, find_hilum_folders
+from hilum_files.journal.tree_entries import Node
 from hilum_files.text import show
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.records import Change
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 MAX_MERGE_BYTES = 2_000_000
 # Like Git, which searches only the first 8,000 bytes of a file for a null byte.

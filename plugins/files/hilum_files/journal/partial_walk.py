@@ -13,11 +13,10 @@ from hilum_files.journal.tree import (
     Difference,
     HilumPaths,
     SnapshotLimits,
-    Tree,
-    TreeEntry,
     TreeWalk,
     find_differences,
 )
+from hilum_files.journal.tree_entries import Tree, TreeEntry, read_stamp
 
 
 class WalkNeeded(Exception):
@@ -131,8 +130,8 @@ class PartialWalk(TreeWalk):
     def _remove_below(self, roots: tuple[str, ...]) -> Tree:
         """Return the earlier entries below some folders."""
         if not roots:
-            return {}
-        return {name: entry for name, entry in self._base.items() if name.startswith(roots)}
+            return Tree()
+        return self._base.select(lambda name: name.startswith(roots))
 
     def _check_entry(
         self, name: str, status: os.stat_result | None, removed: Tree, *, is_walked: bool
@@ -140,8 +139,9 @@ class PartialWalk(TreeWalk):
         known = self._base.get(name)
         if known is not None:
             removed[name] = known
-            if known.stamp and known.node.kind == "file":
-                self.total -= known.stamp[3]
+            stamp = read_stamp(known.stamp)
+            if stamp is not None and known.node.kind == "file":
+                self.total -= stamp.size
         if status is None:
             return
         last_name = name.rpartition("/")[2]

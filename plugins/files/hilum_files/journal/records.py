@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from hilum import events
 
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 CHANGING = "files.changing"
 CHANGED = "files.changed"

@@ -14,7 +14,7 @@ from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.merging import Conflict, reapply
 from hilum_files.journal.records import Change, Record
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 NOT_KEPT = "its content was not kept: it was too large or could not be read"
 

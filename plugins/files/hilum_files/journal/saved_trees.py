@@ -10,10 +10,9 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import msgspec
 from hilum import make_private_folder
 
-from hilum_files.journal.tree import Tree, TreeEntry, decode_tree, encode_tree
+from hilum_files.journal.tree_entries import Tree, decode_entries, encode_entries
 
 # Each part of the file follows its length.
 _LENGTH_BYTES = 8
@@ -42,7 +41,7 @@ class SavedTree:
         make_private_folder(self._folder)
         temporary = self._folder / f".{self._path.name}.tmp"
         with open(temporary, "wb", opener=_open_private) as file:
-            file.write(_make_part(encode_tree(tree)))
+            file.write(_make_part(encode_entries(tree, tree.keys())))
         # A crash must not leave a partial snapshot from which an undo would be computed.
         os.replace(temporary, self._path)
         self._appended = 0
@@ -59,10 +58,10 @@ class SavedTree:
         if not self._can_append or self._appended > _MIN_APPENDED + _MAX_APPENDED * len(tree):
             self.write(tree)
             return
-        rows = [(os.fsencode(name), tree.get(name)) for name in changed]
+        part = _make_part(encode_entries(tree, changed))
         self._can_append = False
         with open(self._path, "ab", opener=_open_private) as file:
-            file.write(_make_part(msgspec.msgpack.encode(rows)))
+            file.write(part)
         self._can_append = True
 
     def read(self) -> Tree:
@@ -77,16 +76,9 @@ class SavedTree:
 
 def read_tree(path: Path) -> Tree:
     """Read a snapshot; the errors are those of ``SavedTree.read``."""
-    parts = _split(path.read_bytes())
-    tree = decode_tree(next(parts, b""))
-    for part in parts:
-        rows = msgspec.msgpack.decode(part, type=list[tuple[bytes, TreeEntry | None]])
-        for raw, entry in rows:
-            name = os.fsdecode(raw)
-            if entry is None:
-                tree.pop(name, None)
-            else:
-                tree[name] = entry
+    tree = Tree()
+    for part in _split(path.read_bytes()):
+        decode_entries(part, tree)
     return tree
 
 

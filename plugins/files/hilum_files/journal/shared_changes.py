@@ -22,7 +22,7 @@ from hilum_files.journal.content_store import (
     placeholders,
 )
 from hilum_files.journal.records import Change, spell_path, unspell_path
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 # The number of the change of an undo: one that is undone by another session is marked with it. It is
 # greater than 1, because the undone change has a smaller one.

@@ -22,14 +22,12 @@ from hilum_files.journal.tree import (
     HilumPaths,
     SnapshotLimits,
     SnapshotTooSlow,
-    Tree,
-    TreeEntry,
     TreeWalk,
     find_differences,
     find_hilum_paths,
     is_empty,
-    make_stamp,
 )
+from hilum_files.journal.tree_entries import Tree, TreeEntry, make_stamp
 
 SNAPSHOT_ERRORS = (SnapshotTooSlow, HilumError, OSError)
 # Named paths up to which the whole tree is not walked, in addition to a tenth of the tree.
@@ -126,7 +124,7 @@ class Snapshots:
         """
         if self._watch is None or self._tree is not None:
             return
-        self._walk(check_cancelled, find_hilum_paths(str(self._root)))
+        self._walk_tree(check_cancelled, find_hilum_paths(str(self._root)))
         with self._journal.tree_lock, lock_workspace(self._root):
             self._take(check_cancelled)
             self._save()
@@ -152,6 +150,15 @@ class Snapshots:
 
     def _walk(self, check_cancelled: Callable[[], object], own: HilumPaths) -> list[Difference]:
         """Walk the whole tree, and return the differences."""
+        before, after = self._walk_tree(check_cancelled, own)
+        differences = find_differences(before, after)
+        self._unsaved.update(name for name, _, _ in differences)
+        return differences
+
+    def _walk_tree(
+        self, check_cancelled: Callable[[], object], own: HilumPaths
+    ) -> tuple[Tree, Tree]:
+        """Walk the whole tree, and return the previous snapshot and the new one."""
         known = self._load_newest() if self._tree is None else self._tree
         before = own.remove_from(known)
         watch = self._watch
@@ -169,13 +176,11 @@ class Snapshots:
             raise
         if watch is not None:
             watch.end_walk()
-        differences = find_differences(before, tree)
         self._tree = tree
         self._hard_linked = walk.hard_linked
         self._total = walk.total
         self._is_unconfirmed = False
-        self._unsaved.update(name for name, _, _ in differences)
-        return differences
+        return before, tree
 
     # --- with inotify -----------------------------------------------------------------------------
 
@@ -246,7 +251,7 @@ class Snapshots:
             if name not in update.entries:
                 tree.pop(name, None)
                 self._hard_linked.discard(name)
-        tree.update(update.entries)
+        tree.copy_all(update.entries)
         self._total = update.total
         self._is_unconfirmed = True
         self._unsaved.update(name for name, _, _ in update.differences)
@@ -348,7 +353,7 @@ class Snapshots:
             watch = self._watch
             if tree is None or watch is None or not self._is_unconfirmed:
                 return self.pop_missed()  # the snapshot was a walk
-            base = dict(tree)
+            base = tree.copy()
         own = find_hilum_paths(str(self._root))
         walk = TreeWalk(
             str(self._root), base, self._journal.store, self._limits, check_cancelled, own
@@ -363,7 +368,7 @@ class Snapshots:
             for change in missed:
                 path = unspell_path(change.path)
                 if path in found:
-                    tree[path] = found[path]
+                    tree.copy_entry(path, found)
                 else:
                     tree.pop(path, None)
                 self._unsaved.add(path)
@@ -383,7 +388,7 @@ class Snapshots:
             if change.after is None:
                 self._tree.pop(name, None)
             else:
-                self._tree[name] = TreeEntry(change.after, ())
+                self._tree[name] = TreeEntry(change.after)
             self._unsaved.add(name)
 
     def recover(self) -> None:
@@ -438,13 +443,10 @@ class Snapshots:
             # Any session's snapshot is sufficient, because it only serves to avoid reading
             # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
-            tree = read_tree(newest) if newest else {}
+            tree = read_tree(newest) if newest else Tree()
         except (OSError, msgspec.DecodeError):
-            return {}
-        hashes = [entry.node.hash for entry in tree.values() if entry.node.hash]
-        kept = self._journal.store.touch(hashes)
-        kept.add("")  # folders have no content
-        return {name: entry for name, entry in tree.items() if entry.node.hash in kept}
+            return Tree()
+        return tree.select_hashes(self._journal.store.touch(tree.hashes()))
 
     def _save(self) -> None:
         """Write the snapshot to disk, so that a command's changes are found even after a crash."""

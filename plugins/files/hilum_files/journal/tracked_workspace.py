@@ -21,7 +21,8 @@ from hilum import StoreError, ToolError, Workspace, errors
 
 from hilum_files.journal.content_store import hash_content
 from hilum_files.journal.records import Change, spell_path, unspell_path
-from hilum_files.journal.tree import Node, node_at
+from hilum_files.journal.tree import node_at
+from hilum_files.journal.tree_entries import Node
 from hilum_files.paths import find_link_above
 from hilum_files.text import decode, quote, show, unified_diff
 

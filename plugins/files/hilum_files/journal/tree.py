@@ -13,10 +13,19 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from hilum import cache_folder, config_folder, data_folder
+
+from hilum_files.journal.tree_entries import (
+    Node,
+    Tree,
+    TreeEntry,
+    is_same_content,
+    make_inode_stamp,
+    make_stamp,
+)
 
 if TYPE_CHECKING:
     from hilum_files.journal.content_store import ContentStore
@@ -36,9 +45,9 @@ _RACY_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
 # Number of bytes after which the contents read so far are stored, which limits memory use.
-_BATCH_BYTES = 8_000_000
+_BATCH_BYTES = 2_000_000
 # A walk that is cancelled, because the session closes, waits for at most one batch.
-_BATCH_FILES = 2_000
+_BATCH_FILES = 500
 _FILES_PER_CHECK = 50
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -48,45 +57,6 @@ _READ_FLAGS = (
     | getattr(os, "O_BINARY", 0)
 )
 
-Kind = Literal["file", "link", "folder", "skipped"]
-Stamp = tuple[int, ...]
-
-
-# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting nodes, which
-# cannot be part of a cycle. `array_like` makes a saved snapshot smaller.
-class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The entry at a path.
-
-    Args:
-        kind: ``skipped`` means a folder that is not opened.
-        mode: Permissions of a file or folder.
-        hash: Hash of the content of a file, or of the target of a link. A hash that begins with
-            ``?`` means that the content was not kept (too large or not readable) and can be
-            compared, but not restored.
-    """
-
-    kind: Kind
-    mode: int = 0
-    hash: str = ""
-
-    @property
-    def kept(self) -> bool:
-        """Whether the entry can be restored."""
-        return self.kind != "skipped" and not self.hash.startswith("?")
-
-
-class TreeEntry(NamedTuple):
-    """A node, and the timestamps and numbers that show the next walk whether the entry has changed.
-
-    Without this information, the next walk reads the file again.
-    """
-
-    node: Node
-    stamp: Stamp
-
-
-Tree = dict[str, TreeEntry]
-"""The entries of a tree, by path relative to its root."""
 Difference = tuple[str, Node | None, Node | None]
 """A path, with its earlier and its current node."""
 
@@ -118,7 +88,7 @@ class HilumPaths(NamedTuple):
     def remove_from(self, tree: Tree) -> Tree:
         """Return a tree without hilum's own folders, which older versions recorded."""
         if self.folders:
-            return {name: entry for name, entry in tree.items() if not self.contains(name)}
+            return tree.select(lambda name: not self.contains(name))
         return tree
 
 
@@ -236,10 +206,11 @@ class TreeWalk:
         self._began_ns = time.time_ns()
         self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
-        self.tree: Tree = {}
+        self.tree = Tree()
         self.hard_linked: set[str] = set()
         self.total = 0
-        self._changed: list[tuple[str, os.stat_result]] = []
+        # Only the names are kept until the files are read: 100,000 statuses would take 60 MB.
+        self._changed: list[str] = []
         self._batch: list[tuple[str, os.stat_result, bytes]] = []
         self._batch_bytes = 0
 
@@ -268,10 +239,10 @@ class TreeWalk:
             folders += self._walk_folder(prefix)
 
     def _read_changed(self) -> None:
-        for number, (name, status) in enumerate(self._changed):
+        for number, name in enumerate(self._changed):
             if number % _FILES_PER_CHECK == 0:
                 self._check_cancelled()
-            self._read(name, status)
+            self._read(name)
         self._flush()
 
     # --- folders ----------------------------------------------------------------------------------
@@ -282,9 +253,9 @@ class TreeWalk:
             entries = os.scandir(f"{self._root}/{prefix}")
         except PermissionError:
             # The folder's content is unknown, which must not look like a deletion.
-            for name, known in self._base.items():
+            for name in self._base:
                 if name.startswith(prefix):
-                    self.tree[name] = known
+                    self.tree.copy_entry(name, self._base)
             return
         except OSError:
             return
@@ -313,26 +284,24 @@ class TreeWalk:
     def _take_file(self, name: str, last_name: str, status: os.stat_result) -> None:
         """Copy an unchanged file's entry from the base, or plan to read the file."""
         if stat.S_ISLNK(status.st_mode):
-            self._changed.append((name, status))
+            self._changed.append(name)
         elif stat.S_ISREG(status.st_mode):
             if status.st_nlink > 1:
                 self.hard_linked.add(name)
-            known = self._base.get(name)
-            if known is not None and known.stamp == make_stamp(status):
-                self.tree[name] = known
+            if self.tree.copy_if_unchanged(name, self._base, make_stamp(status)):
                 self.total += status.st_size
             # `replace_file` is about to rename or remove such a file.
             elif not last_name.startswith(TEMPORARY):
-                self._changed.append((name, status))
+                self._changed.append(name)
 
     def _take_folder(self, name: str, last_name: str, status: os.stat_result) -> TreeEntry:
         known = self._base.get(name)
         if self._is_left_out(name, last_name, status, known):
-            return TreeEntry(Node("skipped"), (status.st_ino,))
+            return TreeEntry(Node("skipped"), make_inode_stamp(status))
         node = Node("folder", stat.S_IMODE(status.st_mode))
         if known is not None and known.node == node:
             return known
-        return TreeEntry(node, ())
+        return TreeEntry(node)
 
     def _is_left_out(
         self, name: str, last_name: str, status: os.stat_result, known: TreeEntry | None
@@ -342,7 +311,7 @@ class TreeWalk:
             return False
         # A folder stays left out even if its cache tag is removed; otherwise, all of its files
         # would appear to be new.
-        if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
+        if known is not None and known == TreeEntry(Node("skipped"), make_inode_stamp(status)):
             return True
         # A folder on another device is a mount point, which may be slow or very large.
         if last_name in LEFT_OUT or status.st_dev != self._device:
@@ -351,18 +320,24 @@ class TreeWalk:
 
     # --- contents ---------------------------------------------------------------------------------
 
-    def _read(self, name: str, status: os.stat_result) -> None:
+    def _read(self, name: str) -> None:
         """Read a file or link; a file whose content is not kept gets a stand-in for its hash."""
         path = f"{self._root}/{name}"
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return  # it was deleted meanwhile
         if stat.S_ISLNK(status.st_mode):
             with suppress(OSError):
                 self._add(name, status, os.fsencode(os.readlink(path)))
+            return
+        if not stat.S_ISREG(status.st_mode):
             return
         if self._may_keep(status):
             self.total += status.st_size
             try:
                 with open(path, "rb", opener=_open_unfollowed) as file:
-                    # The status from the walk may be outdated.
+                    # The status may be outdated.
                     self._add(name, os.fstat(file.fileno()), file.read(self._limits.file + 1))
                 return
             except FileNotFoundError:
@@ -372,7 +347,7 @@ class TreeWalk:
                     return
         mode = stat.S_IMODE(status.st_mode)
         stand_in = f"?{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
-        self.tree[name] = TreeEntry(Node("file", mode, stand_in), ())
+        self.tree[name] = TreeEntry(Node("file", mode, stand_in))
 
     def _may_keep(self, status: os.stat_result) -> bool:
         """Return whether the limits allow to keep a file's content."""
@@ -385,11 +360,7 @@ class TreeWalk:
     def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
         """Copy an unreadable file's entry from the base if its content is unchanged."""
         known = self._base.get(name)
-        if known is None or len(known.stamp) != len(make_stamp(status)):
-            return False
-        # Changing a file's mode also changes its status change time.
-        _, mtime, _, size, inode = known.stamp
-        if (mtime, size, inode) != (status.st_mtime_ns, status.st_size, status.st_ino):
+        if known is None or not is_same_content(known.stamp, status):
             return False
         node = msgspec.structs.replace(known.node, mode=stat.S_IMODE(status.st_mode))
         self.tree[name] = TreeEntry(node, known.stamp)
@@ -409,11 +380,11 @@ class TreeWalk:
         hashes = self._store.put(data for _, _, data in self._batch)
         for (name, status, data), hashed in zip(self._batch, hashes, strict=True):
             if stat.S_ISLNK(status.st_mode):
-                self.tree[name] = TreeEntry(Node("link", 0, hashed), ())
+                self.tree[name] = TreeEntry(Node("link", 0, hashed))
                 continue
             node = Node("file", stat.S_IMODE(status.st_mode), hashed)
             is_settled = len(data) == status.st_size and self._is_settled(status)
-            stamp = make_stamp(status) if is_settled else ()
+            stamp = make_stamp(status) if is_settled else b""
             self.tree[name] = TreeEntry(node, stamp)
         self._batch = []
         self._batch_bytes = 0
@@ -427,17 +398,6 @@ class TreeWalk:
         return changed < self._began_ns
 
 
-def make_stamp(status: os.stat_result) -> Stamp:
-    """Return the timestamps and numbers that show whether a file has changed."""
-    return (
-        status.st_mode,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_size,
-        status.st_ino,
-    )
-
-
 def find_differences(before: Tree, after: Tree) -> list[Difference]:
     """Return the paths that differ, sorted, each with its earlier and its current node.
 
@@ -445,19 +405,11 @@ def find_differences(before: Tree, after: Tree) -> list[Difference]:
     from creating it.
     """
     found: list[Difference] = []
-    for name, now in after.items():
-        was = before.get(name)
-        # Entries of unchanged files are the same objects, and comparing them is much faster.
-        if was is now:
-            continue
-        old = node_of(name, was)
-        new = node_of(name, now)
+    for name in after.find_differing(before):
+        old = node_of(name, before.get(name))
+        new = node_of(name, after.get(name))
         if old != new:
             found.append((name, old, new))
-    for name, was in before.items():
-        old = node_of(name, was)
-        if name not in after and old is not None:
-            found.append((name, old, None))
     return sorted(found, key=lambda difference: difference[0])
 
 
@@ -468,20 +420,3 @@ def node_of(name: str, entry: TreeEntry | None) -> Node | None:
     if name == HILUM_FOLDER and entry.node.kind == "folder":
         return None
     return entry.node
-
-
-def encode_tree(tree: Tree) -> bytes:
-    """Encode a tree as bytes."""
-    # Names are stored as bytes, because they need not be valid UTF-8.
-    rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
-    return msgspec.msgpack.encode(rows)
-
-
-def decode_tree(data: bytes) -> Tree:
-    """Decode a tree that ``encode_tree`` encoded.
-
-    Raises:
-        msgspec.DecodeError: The data is not an encoded tree.
-    """
-    rows = msgspec.msgpack.decode(data, type=list[tuple[bytes, Node, tuple[int, ...]]])
-    return {os.fsdecode(name): TreeEntry(node, stamp) for name, node, stamp in rows}

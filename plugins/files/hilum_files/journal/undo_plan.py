@@ -19,7 +19,8 @@ from hilum_files.journal.records import Change, Record, keeps_kind, spell_path, 
 from hilum_files.journal.replay import NOT_KEPT, check_changes_kept, replay
 from hilum_files.journal.shared_changes import Key, SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
-from hilum_files.journal.tree import Node, node_at
+from hilum_files.journal.tree import node_at
+from hilum_files.journal.tree_entries import Node
 from hilum_files.paths import chmod_unless_link
 from hilum_files.text import show
 

@@ -12,7 +12,7 @@ from hilum import HilumError, Place, ToolError, Workspace, errors
 
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.records import Change, keeps_kind, unspell_path
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 from hilum_files.journal.undo_plan import find_all_parents
 from hilum_files.paths import chmod_unless_link, find_status, replace_at
 from hilum_files.text import show

@@ -18,7 +18,7 @@ from hilum.events import AnyEvent, PluginEvent, RunStarted
 from hilum.messages import Text, UserMessage
 from hilum_files.journal.ledger import WHOLE_FILE_SOURCES
 from hilum_files.journal.records import CHANGED, SHOWN, read_record, spell_path, unspell_path
-from hilum_files.journal.tree import Node
+from hilum_files.journal.tree_entries import Node
 
 from hilum_replay.sessions.recorded_calls import RecordedCalls
 from hilum_replay.sessions.recorded_log import RULES_PLUGIN, RecordedLog

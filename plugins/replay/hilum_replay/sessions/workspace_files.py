@@ -24,7 +24,8 @@ from hilum.events import (
 )
 from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
-from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
+from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT
+from hilum_files.journal.tree_entries import Node
 
 from hilum_replay.sessions.comparison import Difference
 from hilum_replay.sessions.contained_files import (
