@@ -9,11 +9,14 @@ import fnmatch
 import os
 import re
 import time
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
 MAX_FOLDERS = 20_000
 """Maximum number of folders to remember."""
+# Number of names up to which a search through all of them is quick.
+_MAX_TUPLE = 50
 _TICK = 0.1
 """How old a change must be, in seconds, for the next one to get another time stamp."""
 
@@ -22,13 +25,14 @@ class Listing(NamedTuple):
     """The names in a folder.
 
     Attributes:
-        names: All names; none if the folder cannot be read.
+        names: All names; none if the folder cannot be read. A few are a tuple, which takes a tenth
+            of the memory of a set.
         folders: The names of folders, also through links, in the order of the disk.
         files: The names of everything else, in the order of the disk.
         links: The names of links, and whether each leads to a folder.
     """
 
-    names: frozenset[str] = frozenset()
+    names: Collection[str] = ()
     folders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     links: tuple[tuple[str, bool], ...] = ()
@@ -99,7 +103,9 @@ def _read(folder: str) -> Listing:
                     links.append((entry.name, is_folder))
     except OSError:
         return _NOTHING
-    names = frozenset((*folders, *files))
+    names: Collection[str] = (*folders, *files)
+    if len(names) > _MAX_TUPLE:
+        names = frozenset(names)
     return Listing(names, tuple(folders), tuple(files), tuple(links))
 
 

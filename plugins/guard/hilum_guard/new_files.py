@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hilum.program_start import find_start
 
 from hilum_guard.command_paths import locate
+from hilum_guard.name_set import NameSet
 from hilum_guard.repositories.changed_files import list_changed_files
 from hilum_guard.repositories.git_metadata import common_folder
 from hilum_guard.repositories.tracked_files import find_git_top, find_index, list_tracked_files
@@ -132,7 +133,7 @@ class _FirstLook(NamedTuple):
         time: When this was, in seconds since the epoch.
     """
 
-    tracked: frozenset[str]
+    tracked: NameSet
     time: float
 
 
@@ -148,8 +149,8 @@ def note_tracked(root: str) -> None:
     if root not in _first_looks:
         top = _find_top(root)
         index = _read_index(top) if top is not None else Tracking.UNKNOWN
-        tracked = index.tracked if isinstance(index, _Index) else frozenset()
-        folded = frozenset(_fold(f"{top}/{name}") for name in tracked)
+        tracked = index.tracked if isinstance(index, _Index) else NameSet()
+        folded = NameSet(_fold(f"{top}/{name}") for name in tracked)
         _first_looks[root] = _FirstLook(folded, time.time())
 
 
@@ -216,7 +217,7 @@ class _Index(NamedTuple):
     """
 
     top: str
-    tracked: frozenset[str]
+    tracked: NameSet
 
     def find(self, path: str) -> Tracking:
         """Return whether a file is tracked."""
@@ -342,6 +343,6 @@ def _find_index(top: str, stamp: tuple[int, ...]) -> str:
 
 
 @lru_cache(4)
-def _list_tracked(top: str, index: str, stamp: tuple[int, ...]) -> frozenset[str] | None:
+def _list_tracked(top: str, index: str, stamp: tuple[int, ...]) -> NameSet | None:
     tracked = list_tracked_files(top)
-    return None if tracked is None else frozenset(tracked)
+    return None if tracked is None else NameSet(tracked)

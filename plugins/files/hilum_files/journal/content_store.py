@@ -160,6 +160,11 @@ class ContentStore:
                 database.execute("PRAGMA incremental_vacuum").fetchall()
         return deleted
 
+    def release_memory(self) -> None:
+        """Free the memory in which SQLite keeps pages of the file, up to 2 MB."""
+        with self.connection() as database:
+            database.execute("PRAGMA shrink_memory")
+
     def close(self) -> None:
         """Close the database file; the next use reopens it."""
         with self._lock:

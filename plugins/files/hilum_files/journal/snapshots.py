@@ -28,6 +28,7 @@ from hilum_files.journal.tree import (
     is_empty,
 )
 from hilum_files.journal.tree_entries import Tree, TreeEntry, make_stamp
+from hilum_files.journal.unused_memory import return_unused_memory
 
 SNAPSHOT_ERRORS = (SnapshotTooSlow, HilumError, OSError)
 # Named paths up to which the whole tree is not walked, in addition to a tenth of the tree.
@@ -128,6 +129,9 @@ class Snapshots:
         with self._journal.tree_lock, lock_workspace(self._root):
             self._take(check_cancelled)
             self._save()
+        # The walk of a large tree used memory that nothing needs now.
+        self._journal.store.release_memory()
+        return_unused_memory()
 
     def _take(self, check_cancelled: Callable[[], object]) -> list[Difference]:
         """Take a snapshot. The caller holds the locks."""

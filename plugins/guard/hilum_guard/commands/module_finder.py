@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -241,7 +241,7 @@ class ModuleFinder:
         self._used[path] = self._kinds[path]
         return self._kinds[path]
 
-    def list_names(self, folder: str) -> frozenset[str]:
+    def list_names(self, folder: str) -> Collection[str]:
         """Return the names in a folder; none if it cannot be read."""
         return self.read_listing(folder).names
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+_Collected = TypeVar("_Collected")
 MAX_BYTES = 100_000_000
 MAX_ENTRIES = 5_000_000
 """Maximum number of entries to read; the extension `IEOT` could repeat the same entries."""
@@ -70,27 +71,51 @@ def read_index(path: str) -> tuple[bytes, list[IndexEntry]]:
         OSError, ValueError, struct.error, IndexError: The index cannot be read, or is split, sparse
             or too large.
     """
+    data = _read_data(path)
+    return data, _read_with_any_hash(data, list)
+
+
+def list_names(path: str) -> list[str]:
+    """Return the paths in an index that is not split, without keeping its entries. Reads the disk.
+
+    Raises:
+        OSError, ValueError, struct.error, IndexError: As ``read_index``.
+    """
+    return _read_with_any_hash(_read_data(path), lambda entries: [entry.name for entry in entries])
+
+
+def _read_data(path: str) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("the index is not a file")
-        data = file.read(MAX_BYTES + 1)
+        return file.read(MAX_BYTES + 1)
+
+
+def _read_with_any_hash(
+    data: bytes, collect: Callable[[Iterator[IndexEntry]], _Collected]
+) -> _Collected:
+    """Return what a function makes of the entries of an index.
+
+    Args:
+        data: The index.
+        collect: The function, which is called again with the other size of hashes if the entries
+            turn out to be invalid.
+    """
     signature, version, count = _HEADER.unpack_from(data)
     if signature != b"DIRC" or version not in (2, 3, 4) or len(data) > MAX_BYTES:
         raise ValueError("the index cannot be read")
     for size in HASH_SIZES:
         with suppress(ValueError, struct.error, IndexError):
-            entries = _list_entries(data, count, version, size)
-            return data, entries
+            return collect(_decode_entries(data, count, version, size))
     raise ValueError("the index cannot be read")
 
 
-def _list_entries(data: bytes, count: int, version: int, size: int) -> list[IndexEntry]:
-    """Return the entries of an index.
+def _decode_entries(data: bytes, count: int, version: int, size: int) -> Iterator[IndexEntry]:
+    """Yield the entries of an index.
 
     Raises:
         ValueError, struct.error, IndexError: An entry is invalid, or there are entries elsewhere.
     """
-    found = []
     at = _HEADER.size
     for mode, name, end in _read_entries(data, at, count, version, size):
         seconds, nanoseconds, _, length = _STAT.unpack_from(data, at)
@@ -100,17 +125,15 @@ def _list_entries(data: bytes, count: int, version: int, size: int) -> list[Inde
         more = int.from_bytes(data[end_of_hash + 2 : end_of_hash + 4])
         if mode & _TYPE == _SPARSE or not name or b"\0" in name:
             raise ValueError("the index does not name all files")
-        found.append(
-            IndexEntry(
-                name=os.fsdecode(name),
-                mode=mode,
-                size=length,
-                seconds=seconds,
-                nanoseconds=nanoseconds,
-                empty=content in _EMPTY,
-                skipped=bool(flags & _EXTENDED and more & _SKIP_WORKTREE),
-                offset=at,
-            )
+        yield IndexEntry(
+            name=os.fsdecode(name),
+            mode=mode,
+            size=length,
+            seconds=seconds,
+            nanoseconds=nanoseconds,
+            empty=content in _EMPTY,
+            skipped=bool(flags & _EXTENDED and more & _SKIP_WORKTREE),
+            offset=at,
         )
         at = end
     rest = data[at:-size]
@@ -121,7 +144,6 @@ def _list_entries(data: bytes, count: int, version: int, size: int) -> list[Inde
         if len(rest) < 8 + length:
             raise ValueError("an extension of the index is not complete")
         rest = rest[8 + length :]
-    return found
 
 
 def may_have_nested_repositories(folder: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 
-from hilum_guard.repositories.git_index import read_index
+from hilum_guard.repositories.git_index import list_names
 from hilum_guard.small_files import read_small_file
 
 MAX_LINK = 4096
@@ -43,7 +43,7 @@ def list_tracked_files(top: str) -> list[str] | None:
         top: The top of the repository; its ``.git`` may be a file, as in a worktree.
     """
     try:
-        return [entry.name for entry in read_index(find_index(top))[1]]
+        return list_names(find_index(top))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, struct.error, IndexError):
