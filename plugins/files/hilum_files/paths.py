@@ -27,6 +27,7 @@ MAX_COMPARED_PATHS = 1000
 MAX_SUGGESTIONS = 3
 # A file without a name is linked through /proc, so both O_TMPFILE and /proc are needed.
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
+_O_PATH = getattr(os, "O_PATH", 0) if os.path.isdir("/proc/self/fd") else 0
 _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 
@@ -84,10 +85,44 @@ def find_status(place: Place) -> os.stat_result | None:
         return None
 
 
-def chmod_unless_link(path: Path, mode: int) -> None:
-    """Change the mode of a file or folder; a link and its target are left unchanged."""
-    if not path.is_symlink():
-        path.chmod(mode)
+def chmod_at(place: Place, mode: int) -> None:
+    """Change the mode of a file or folder at an opened location; a link is left unchanged.
+
+    The entry may be replaced by a link at any time, whose target must not be changed.
+    """
+    if stat.S_ISLNK(read_status(place).st_mode):
+        return
+    if _O_PATH and place.folder is not None:
+        # Linux cannot change a mode without following links, except that of an open entry.
+        flags = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        entry = os.open(place.name, flags, dir_fd=place.folder)
+        try:
+            if not stat.S_ISLNK(os.fstat(entry).st_mode):
+                os.chmod(f"/proc/self/fd/{entry}", mode)
+        finally:
+            os.close(entry)
+        return
+    follow = os.chmod not in os.supports_follow_symlinks
+    os.chmod(place.name, mode, dir_fd=place.folder, follow_symlinks=follow)
+
+
+@contextmanager
+def open_unreadable(place: Place) -> Iterator[BinaryIO]:
+    """Open a file at an opened location, also one that its owner may not read."""
+    try:
+        file = place.open()
+    except PermissionError:
+        mode = stat.S_IMODE(read_status(place).st_mode)
+        if mode & 0o400:
+            raise
+        # The user owns the file, so it may be made readable for a moment.
+        chmod_at(place, mode | 0o400)
+        try:
+            file = place.open()
+        finally:
+            chmod_at(place, mode)
+    with file:
+        yield file
 
 
 def find_link_above(root: Path, name: str) -> str | None:

@@ -24,6 +24,9 @@ from hilum.testing import use as ask
 from hilum_files.journal import undo_steps
 from hilum_files.journal.tree import SnapshotLimits
 
+sys.path.insert(0, str(Path(__file__).parent))
+from random_work import held
+
 
 def changed(bench) -> list[dict[str, str]]:
     """What each record says: path and what became of it."""
@@ -512,7 +515,7 @@ def test_a_full_disk_stops_the_change_and_not_the_session(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["link inside", "link outside"])
-@pytest.mark.parametrize("kind", ["created", "deleted", "folder", "link"])
+@pytest.mark.parametrize("kind", ["created", "deleted", "folder", "link", "mode", "folder mode"])
 async def test_an_undo_follows_no_link_that_is_swapped_in(
     tmp_path: Path, monkeypatch, kind: str, inside: bool
 ) -> None:
@@ -524,6 +527,8 @@ async def test_an_undo_follows_no_link_that_is_swapped_in(
         "deleted": "rm d/a.txt",
         "folder": "rmdir d/sub",
         "link": "rm d/link",
+        "mode": "chmod 600 d/a.txt",
+        "folder mode": "chmod 500 d/sub; echo y > d/a.txt",
     }
     async with open_bench(hilum_files, hilum_shell) as bench:
         work = bench.workspace
@@ -537,16 +542,17 @@ async def test_an_undo_follows_no_link_that_is_swapped_in(
         if kind == "deleted":
             (target / "a.txt").unlink()
         await bench.call("run_terminal_cmd", command=commands[kind])
-        before = sorted(os.listdir(target))
-        unlock = undo_steps._unlock_folders
+        if kind == "folder mode":
+            (target / "sub").mkdir(mode=0o755)
+        before = held(target)
+        unlock = undo_steps._Steps._unlock_folders
 
-        def swap(*arguments):
-            modes = unlock(*arguments)
+        def swap(steps):
+            unlock(steps)
             (work / "d").rename(work / "moved")
             (work / "d").symlink_to(target)
-            return modes
 
-        monkeypatch.setattr(undo_steps, "_unlock_folders", swap)
+        monkeypatch.setattr(undo_steps._Steps, "_unlock_folders", swap)
         with pytest.raises(ToolError, match=r"link|does not exist|no "):
             await undoing(bench).undo("call")
-        assert sorted(os.listdir(target)) == before
+        assert held(target) == before

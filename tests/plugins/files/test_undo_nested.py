@@ -10,7 +10,7 @@ import hilum_shell
 import pytest
 from hilum import ToolError, Workspace
 from hilum.testing import open_bench
-from hilum_files.journal.undo_steps import _HeldFolder
+from hilum_files.journal.held_folder import HeldFolder
 
 NEST = """
 import os
@@ -79,7 +79,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def test_each_folder_is_opened_from_the_one_before(workspace: Workspace) -> None:
-    held = _HeldFolder(workspace)
+    held = HeldFolder(workspace)
     for name in ("a/b/c/x", "a/b/c", "a/b/x", "d/x", "x", "a/b/c/x", "new/er/x"):
         with held.open(name, make=True) as place:
             assert place.folder is not None
@@ -101,7 +101,7 @@ def test_a_link_in_place_of_a_folder_is_not_followed(
     workspace: Workspace, moved: str, following: str
 ) -> None:
     """Even if it leads to the same folder, which is elsewhere now."""
-    held = _HeldFolder(workspace)
+    held = HeldFolder(workspace)
     (workspace.root / "a/b/c/d").mkdir()
     with held.open("a/b/c/x"):
         pass
@@ -113,7 +113,7 @@ def test_a_link_in_place_of_a_folder_is_not_followed(
 
 
 def test_an_error_names_the_path(workspace: Workspace) -> None:
-    held = _HeldFolder(workspace)
+    held = HeldFolder(workspace)
     with held.open("a/b/c/x"):
         pass
     with pytest.raises(OSError, match="a/b/y"), held.open("a/b/y") as place:

@@ -88,22 +88,25 @@ class ContentStore:
             rows.append((hash_content(data), now, len(stored), stored))
         with self.connection() as database:
             # Look contents up first, because most are already stored and a write takes much longer.
-            new = [row for row in rows if not self._is_fresh(database, row[0], now)]
+            new = [row for row in rows if not self._is_fresh(database, row)]
             if new:
                 with database:
                     database.executemany(
                         "INSERT INTO objects VALUES (?, ?, ?, ?)"
-                        " ON CONFLICT (hash) DO UPDATE SET used = excluded.used",
+                        " ON CONFLICT (hash) DO UPDATE SET used = excluded.used,"
+                        " size = excluded.size, data = excluded.data",
                         new,
                     )
         return [row[0] for row in rows]
 
     @staticmethod
-    def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
-        """Return whether the content with a hash is stored and was used within the last day."""
-        row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
+    def _is_fresh(database: sqlite3.Connection, row: tuple[str, float, int, bytes]) -> bool:
+        """Return whether a row is stored, undamaged, and was used within the last day."""
+        name, now, _, data = row
+        found = database.execute("SELECT used, data FROM objects WHERE hash = ?", (name,))
+        used, stored = found.fetchone() or (0.0, None)
         # Updating the time of use at most once a day turns most writes into lookups.
-        return row is not None and row[0] > now - DAY_SECONDS
+        return bool(used > now - DAY_SECONDS and stored == data)
 
     def get(self, name: str) -> bytes | None:
         """Return the content with a hash, or ``None`` if it is damaged or has been deleted."""

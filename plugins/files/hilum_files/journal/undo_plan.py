@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import attrs
 from hilum import ToolError, Workspace
 
 from hilum_files.journal.content_store import ContentStore, hash_content
+from hilum_files.journal.held_folder import HeldFolder
 from hilum_files.journal.joint_history import JointHistory
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.merging import Conflict, revert
@@ -21,7 +22,7 @@ from hilum_files.journal.shared_changes import Key, SharedChange, SharedChanges
 from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import node_at
 from hilum_files.journal.tree_entries import Node
-from hilum_files.paths import chmod_unless_link
+from hilum_files.paths import open_unreadable
 from hilum_files.text import show
 
 CHANGED_SINCE = "it was changed since"
@@ -460,7 +461,7 @@ class _Planner:
                 raise Conflict(
                     f"it is larger than {MAX_KEPT_BYTES:,} bytes now, too large to be kept"
                 )
-            return _read_node(real, status, self._keep)
+            return self._read_node(path, real, status)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ToolError:
@@ -468,6 +469,19 @@ class _Planner:
             return None
         except OSError as error:
             raise Conflict(f"it cannot be read: {error.strerror}") from None
+
+    def _read_node(self, path: str, real: Path, status: os.stat_result) -> Node | None:
+        try:
+            return node_at(real, self._keep)
+        except PermissionError:
+            if not stat.S_ISREG(status.st_mode):
+                raise
+        held = HeldFolder(self._workspace)
+        try:
+            with held.open(unspell_path(path)) as place, open_unreadable(place) as file:
+                return Node("file", stat.S_IMODE(status.st_mode), self._keep(file.read()))
+        finally:
+            held.close()
 
     def _is_in_place(self, real: Path, path: str) -> bool:
         """Return whether no link leads to a path.
@@ -698,19 +712,3 @@ def _kinds_of(changes: Iterable[Change]) -> set[str]:
     for change in changes:
         kinds.update(node.kind for node in change.nodes())
     return kinds
-
-
-def _read_node(path: Path, status: os.stat_result, keep: Callable[[bytes], str]) -> Node | None:
-    try:
-        return node_at(path, keep)
-    except PermissionError:
-        # The user owns this unreadable file, so it may be made readable for a moment.
-        mode = stat.S_IMODE(status.st_mode)
-        if not stat.S_ISREG(status.st_mode) or mode & 0o400:
-            raise
-        chmod_unless_link(path, mode | 0o400)
-        try:
-            node = node_at(path, keep)
-        finally:
-            chmod_unless_link(path, mode)
-        return node and Node("file", mode, node.hash)

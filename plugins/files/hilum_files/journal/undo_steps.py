@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from secrets import token_hex
 
+import attrs
 from hilum import HilumError, Place, ToolError, Workspace, errors
 
-from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.content_store import ContentStore, hash_content
+from hilum_files.journal.held_folder import HeldFolder
 from hilum_files.journal.records import Change, keeps_kind, unspell_path
 from hilum_files.journal.tree_entries import Node
 from hilum_files.journal.undo_plan import find_all_parents
-from hilum_files.paths import chmod_unless_link, find_status, replace_at
+from hilum_files.paths import chmod_at, find_status, open_unreadable, replace_at
 from hilum_files.text import show
-
-# Linux alone has O_PATH, which needs no permission to list the folder.
-_STEP = (
-    getattr(os, "O_PATH", 0)
-    | getattr(os, "O_DIRECTORY", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 def carry_out(
@@ -35,22 +29,40 @@ def carry_out(
         The paths of the folders that were not deleted, because other files are in them.
 
     Raises:
-        HilumError: A step failed. The completed steps were reverted, or the message states that
-            reverting failed as well.
+        HilumError: A step failed; ``E_STALE`` if somebody has changed its path since the plan was
+            made. The completed steps were reverted, or the message states which could not be.
     """
     done: list[Change] = []
     try:
-        return _apply(workspace, store, steps, done)
+        return _Steps(workspace, store, steps, done.append).carry_out()
     except (OSError, HilumError) as error:
         problem = _describe_failure(error)
+        code = errors.E_FAILED
+        if isinstance(error, HilumError) and error.code == errors.E_STALE:
+            code = error.code
         # Only the completed steps are reverted: other paths may have changed in the meantime.
         taken_back = [Change(step.path, step.after, step.before) for step in done]
+        changed: list[str] = []
         try:
-            _apply(workspace, store, taken_back, [])
+            _Steps(workspace, store, taken_back, lambda _: None, changed).carry_out()
         except (OSError, HilumError) as second:
             raise ToolError(
                 f"{problem} Reverting the completed steps also failed: {second}.",
+                code=code,
                 hint="Run hilum undo again to continue.",
+            ) from error
+        if changed:
+            raise ToolError(
+                f"{problem} All other files are as they were before the undo, except those that"
+                f" were changed while it ran: {', '.join(map(show, changed))}.",
+                code=code,
+                hint="Look at these files, then undo again.",
+            ) from error
+        if code == errors.E_STALE:
+            raise ToolError(
+                f"{problem} All other files are as they were before the undo.",
+                code=code,
+                hint="Undo again.",
             ) from error
         raise ToolError(
             f"{problem} All files are as they were before the undo.",
@@ -65,197 +77,219 @@ def _describe_failure(error: OSError | HilumError) -> str:
     return f"The undo failed{where}: {error.strerror or error}."
 
 
-def _apply(
-    workspace: Workspace, store: ContentStore, steps: Sequence[Change], done: list[Change]
-) -> tuple[str, ...]:
-    """Carry out steps in a safe order, and add each to ``done``.
-
-    First, entries that are in the way are removed, deepest first. Then, new content is created,
-    outermost first.
-
-    Returns:
-        As ``carry_out``.
-    """
-    kept: list[str] = []
-    held = _HeldFolder(workspace)
-    # A command may have made a folder read-only.
-    modes = _unlock_folders(workspace.root, steps)
-    ordered = sorted(steps, key=lambda step: unspell_path(step.path))
-    try:
-        for step in reversed(ordered):
-            if step.before and not keeps_kind(step):
-                name = unspell_path(step.path)
-                if not _remove(held, name, step.before, is_final=step.after is None):
-                    kept.append(step.path)
-                    continue
-                done.append(Change(step.path, step.before, None))
-        for step in ordered:
-            if step.after is None:
-                continue
-            name = unspell_path(step.path)
-            before = step.before if keeps_kind(step) else None
-            _create(workspace, held, store, name, before, step.after)
-            done.append(Change(step.path, before, step.after))
-            if step.after.kind == "folder":
-                modes[workspace.root / name] = step.after.mode
-    finally:
-        held.close()
-        # The deepest folders come first: an outer one may become inaccessible.
-        for folder, mode in sorted(modes.items(), key=lambda each: str(each[0]), reverse=True):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                chmod_unless_link(folder, mode)
-    return tuple(kept)
-
-
-def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
-    """Make the folders of the steps writable for the user, and return their former modes."""
-    names = map(unspell_path, (step.path for step in steps))
-    folders = find_all_parents(name for name in names if not os.path.isabs(name))
-    modes: dict[Path, int] = {}
-    links: set[str] = set()
-    # The outermost folders come first, because those inside an inaccessible one cannot be examined.
-    for name in sorted(folders):
-        # What is below a link is not changed; it may be outside the workspace.
-        if name.rpartition("/")[0] in links:
-            links.add(name)
-            continue
-        folder = root / name
-        with suppress(FileNotFoundError, NotADirectoryError):
-            status = os.lstat(folder)
-            mode = stat.S_IMODE(status.st_mode)
-            if stat.S_ISLNK(status.st_mode):
-                links.add(name)
-            if stat.S_ISDIR(status.st_mode) and mode & 0o700 != 0o700:
-                chmod_unless_link(folder, mode | 0o700)
-                modes[folder] = mode
-    return modes
-
-
-class _HeldFolder:
-    """Opens the folders of planned paths, each from the one before if that is possible.
-
-    A program that the agent started may have created a link in the path after the plan was made.
-    Therefore, no links are followed, not even within the workspace. To open each folder from the
-    root would take quadratic time for folders that are nested a thousand times.
-    """
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._descriptor: int | None = None
-        # The names of the folders below the root that lead to the held one.
-        self._parts: list[str] = []
-
-    def close(self) -> None:
-        """Close the held folder."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    @contextmanager
-    def open(self, name: str, *, make: bool = False) -> Iterator[Place]:
-        """Hold the folder of a path open for the duration of the ``with`` block.
-
-        Args:
-            name: The path.
-            make: Whether to create missing folders.
-        """
-        path = self._workspace.root / name
-        if self._move(name):
-            try:
-                yield Place(self._descriptor, os.path.basename(name), path)
-            except OSError as error:
-                error.filename = name
-                raise
-            return
-        self.close()
-        with self._workspace.at(path, make=make, follow=False) as place:
-            if place.path != path:
-                raise ToolError(
-                    f"A parent folder of {show(name)} is now a link.", code=errors.E_STALE
-                )
-            if place.folder is not None and not os.path.isabs(name):
-                self._descriptor = os.dup(place.folder)
-                self._parts = name.split("/")[:-1]
-            yield place
-
-    def _move(self, name: str) -> bool:
-        """Hold the folder of a path instead; return whether it is certain that no link leads there."""
-        if self._descriptor is None or os.path.isabs(name):
-            return False
-        parts = name.split("/")[:-1]
-        common = 0
-        for part, held_part in zip(parts, self._parts, strict=False):
-            if part != held_part:
-                break
-            common += 1
-        try:
-            for part in ("..",) * (len(self._parts) - common) + tuple(parts[common:]):
-                above = self._descriptor
-                self._descriptor = os.open(part, _STEP, dir_fd=above)
-                os.close(above)
-            self._parts = parts
-            # Linux tells where an open folder is now, without links; other systems do not.
-            found = os.readlink(f"/proc/self/fd/{self._descriptor}")
-        except OSError:
-            return False
-        return found == str(self._workspace.root.joinpath(*parts))
-
-
-def _remove(held: _HeldFolder, name: str, node: Node, *, is_final: bool) -> bool:
-    """Remove an entry; return whether it is gone.
+@attrs.define(eq=False)
+class _Steps:
+    """Carries out steps in a safe order.
 
     Args:
-        held: Opens the entry's folder.
-        name: The entry's path.
-        node: The entry's node.
-        is_final: Whether nothing takes the entry's place. Then a folder with other files is kept.
+        workspace: The workspace.
+        store: The store of contents.
+        steps: The steps.
+        note_done: A function that is called with each completed part of a step.
+        changed: A list to which the paths are added that are left as they are, because somebody has
+            changed them; by default, this is an error.
     """
-    with held.open(name) as place:
-        if node.kind != "folder":
-            os.unlink(place.name, dir_fd=place.folder)
-            return True
+
+    _workspace: Workspace
+    _store: ContentStore
+    _steps: Sequence[Change]
+    _note_done: Callable[[Change], object]
+    _changed: list[str] | None = None
+    _held: HeldFolder = attrs.field(init=False)
+    # The modes that folders get when the steps in them are completed.
+    _modes: dict[str, int] = attrs.field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._held = HeldFolder(self._workspace)
+
+    def carry_out(self) -> tuple[str, ...]:
+        """Carry out the steps.
+
+        First, entries that are in the way are removed, deepest first. Then, new content is created,
+        outermost first.
+
+        Returns:
+            The paths of the folders that were not deleted, because other files are in them.
+        """
+        kept: list[str] = []
+        ordered = sorted(self._steps, key=lambda step: unspell_path(step.path))
         try:
-            os.rmdir(place.name, dir_fd=place.folder)
-        except OSError:
-            if not is_final:
+            # A command may have made a folder read-only.
+            self._unlock_folders()
+            for step in reversed(ordered):
+                if step.before is None or keeps_kind(step):
+                    continue
+                if not self._is_current(step.path, step.before):
+                    continue
+                if self._remove(step.path, step.before, is_final=step.after is None):
+                    self._note_done(Change(step.path, step.before, None))
+                else:
+                    kept.append(step.path)
+            for step in ordered:
+                if step.after is None or step.path in (self._changed or ()):
+                    continue
+                before = step.before if keeps_kind(step) else None
+                if not self._is_current(step.path, before, step.after):
+                    continue
+                self._create(unspell_path(step.path), before, step.after)
+                self._note_done(Change(step.path, before, step.after))
+        finally:
+            try:
+                self._lock_folders()
+            finally:
+                self._held.close()
+        return tuple(kept)
+
+    # --- what somebody has changed ----------------------------------------------------------------
+
+    def _is_current(self, path: str, node: Node | None, target: Node | None = None) -> bool:
+        """Return whether a path is as the plan assumed, so that nothing is lost by changing it.
+
+        Args:
+            path: The path.
+            node: What the plan assumed.
+            target: What the path is changed to. A folder that is to be created may exist already.
+
+        Raises:
+            ToolError: ``E_STALE`` if it is not, unless such paths are collected.
+        """
+        name = unspell_path(path)
+        try:
+            with self._held.open(name) as place:
+                is_current = _is_at(place, node)
+                if not is_current and node is None and target and target.kind == "folder":
+                    is_current = stat.S_ISDIR(_mode_at(place))
+        except ToolError as error:
+            if error.code == errors.E_FILE_NOT_FOUND:  # the folders above it do not exist
+                is_current = node is None
+            elif error.code == errors.E_STALE and self._changed is not None:
+                is_current = False
+            else:
                 raise
-            return False
-        return True
+        if is_current:
+            return True
+        if self._changed is None:
+            raise ToolError(f"{show(name)} was changed while it ran", code=errors.E_STALE)
+        self._changed.append(path)
+        return False
 
+    # --- folders ----------------------------------------------------------------------------------
 
-def _create(
-    workspace: Workspace,
-    held: _HeldFolder,
-    store: ContentStore,
-    name: str,
-    before: Node | None,
-    node: Node,
-) -> None:
-    path = workspace.root / name
-    if node.kind == "folder":
-        with held.open(name, make=True) as place:
-            if not stat.S_ISDIR(_mode_at(place)):
-                os.mkdir(place.name, dir_fd=place.folder)
-            # The folder gets its own mode when its content is complete.
-            chmod_unless_link(path, node.mode | 0o700)
-        return
-    if before is not None and before.hash == node.hash:
-        with held.open(name):
-            chmod_unless_link(path, node.mode)
-        return
-    data = store.get(node.hash)
-    if data is None:
-        raise ToolError(f"The content of {show(name)} is no longer kept.", code=errors.E_NOT_FOUND)
-    with held.open(name, make=True) as place:
-        if node.kind == "link":
-            with suppress(FileNotFoundError):
+    def _unlock_folders(self) -> None:
+        """Make the folders of the steps writable for the user, and note their former modes."""
+        names = map(unspell_path, (step.path for step in self._steps))
+        folders = find_all_parents(name for name in names if not os.path.isabs(name))
+        # What is below a link is not changed; it may be outside the workspace. The set also contains
+        # what is not there.
+        others: set[str] = set()
+        # The outermost folders come first, because those inside an inaccessible one cannot be
+        # examined.
+        for name in sorted(folders):
+            if name.rpartition("/")[0] in others:
+                others.add(name)
+                continue
+            with self._held.open(name) as place:
+                kind_and_mode = _mode_at(place)
+                mode = stat.S_IMODE(kind_and_mode)
+                if not stat.S_ISDIR(kind_and_mode):
+                    others.add(name)
+                elif mode & 0o700 != 0o700:
+                    chmod_at(place, mode | 0o700)
+                    self._modes[name] = mode
+
+    def _lock_folders(self) -> None:
+        """Set the modes that the folders of the steps are to have."""
+        # The deepest folders come first: an outer one may become inaccessible.
+        for name, mode in sorted(self._modes.items(), reverse=True):
+            with suppress(ToolError), self._held.open(name) as place:
+                if stat.S_ISDIR(_mode_at(place)):
+                    chmod_at(place, mode)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _remove(self, path: str, node: Node, *, is_final: bool) -> bool:
+        """Remove an entry; return whether it is gone.
+
+        Args:
+            path: The entry's path.
+            node: The entry's node.
+            is_final: Whether nothing takes the entry's place. Then a folder with other files is
+                kept.
+        """
+        with self._held.open(unspell_path(path)) as place:
+            if node.kind != "folder":
                 os.unlink(place.name, dir_fd=place.folder)
-            # The target of an existing link cannot be changed, so the link was removed first.
-            os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
+                return True
+            try:
+                os.rmdir(place.name, dir_fd=place.folder)
+            except OSError:
+                if not is_final:
+                    raise
+                return False
+            return True
+
+    def _create(self, name: str, before: Node | None, node: Node) -> None:
+        if node.kind == "folder":
+            with self._held.open(name, make=True) as place:
+                if not stat.S_ISDIR(_mode_at(place)):
+                    os.mkdir(place.name, dir_fd=place.folder)
+                # The folder gets its own mode when its content is complete.
+                chmod_at(place, node.mode | 0o700)
+            self._modes[name] = node.mode
             return
-        if stat.S_ISLNK(_mode_at(place)):
-            raise ToolError(f"{show(name)} is now a link.", code=errors.E_STALE)
-        replace_at(place, path, data, mode=node.mode)
+        if before is not None and before.hash == node.hash:
+            with self._held.open(name) as place:
+                chmod_at(place, node.mode)
+            return
+        data = self._store.get(node.hash)
+        if data is None:
+            raise ToolError(
+                f"The content of {show(name)} is no longer kept.", code=errors.E_NOT_FOUND
+            )
+        with self._held.open(name, make=True) as place:
+            if node.kind == "link":
+                _create_link(place, os.fsdecode(data), is_new=before is None)
+                return
+            if stat.S_ISLNK(_mode_at(place)):
+                raise ToolError(f"{show(name)} is now a link.", code=errors.E_STALE)
+            replace_at(place, self._workspace.root / name, data, mode=node.mode)
+
+
+def _create_link(place: Place, target: str, *, is_new: bool) -> None:
+    """Create a link, or replace a link in one step: its target cannot be changed."""
+    if is_new:
+        os.symlink(target, place.name, dir_fd=place.folder)
+        return
+    folder = os.path.dirname(place.name)
+    temporary = os.path.join(folder, f".hilum-{token_hex(8)}.tmp")
+    os.symlink(target, temporary, dir_fd=place.folder)
+    try:
+        os.replace(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=place.folder)
+        raise
+
+
+def _is_at(place: Place, node: Node | None) -> bool:
+    """Return whether the entry at a location has the kind and the content of a node.
+
+    Its mode does not matter, because an undo changes modes itself.
+    """
+    status = find_status(place)
+    if status is None or node is None:
+        return status is None and node is None
+    if node.kind == "folder":
+        return stat.S_ISDIR(status.st_mode)
+    if node.kind == "link":
+        if not stat.S_ISLNK(status.st_mode):
+            return False
+        target = os.readlink(place.name, dir_fd=place.folder)
+        return hash_content(os.fsencode(target)) == node.hash
+    if not stat.S_ISREG(status.st_mode):
+        return node.hash == f"?special {status.st_ino}"
+    with open_unreadable(place) as file:
+        return hash_content(file.read()) == node.hash
 
 
 def _mode_at(place: Place) -> int:
