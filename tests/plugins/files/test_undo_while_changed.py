@@ -39,15 +39,15 @@ class Outsider:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Write just before the undo looks at a path."""
-        real = undo_steps._Steps._is_current
+        real = undo_steps._Steps._open
 
-        def is_current(steps, path, *arguments):
+        def open_path(steps, path, *arguments):
             self._count += 1
             if self._count in self._steps:
                 self._write(path)
             return real(steps, path, *arguments)
 
-        monkeypatch.setattr(undo_steps._Steps, "_is_current", is_current)
+        monkeypatch.setattr(undo_steps._Steps, "_open", open_path)
 
     def _write(self, planned: str) -> None:
         path = somewhere(self.root, self._dice)
@@ -118,8 +118,8 @@ async def test_a_file_that_changes_during_the_undo_is_named(monkeypatch):
         changes = bench.session.plugin(hilum_files.Changes)
         real = undo_steps._Steps._create
 
-        def create(steps, name, *arguments):
-            real(steps, name, *arguments)
+        def create(steps, *arguments):
+            real(steps, *arguments)
             (bench.workspace / "b").write_text("mine\n")
 
         monkeypatch.setattr(undo_steps._Steps, "_create", create)
@@ -141,11 +141,11 @@ async def test_a_file_that_changes_after_it_was_restored_is_not_reverted(monkeyp
         changes = bench.session.plugin(hilum_files.Changes)
         real = undo_steps._Steps._create
 
-        def create(steps, name, *arguments):
-            if name == "b":
+        def create(steps, step, node):
+            if step.path == "b":
                 (bench.workspace / "a").write_text("mine\n")
                 raise OSError(28, "No space left on device", "b")
-            real(steps, name, *arguments)
+            real(steps, step, node)
 
         monkeypatch.setattr(undo_steps._Steps, "_create", create)
         with pytest.raises(ToolError, match=r"except those that were changed while it ran: a\."):

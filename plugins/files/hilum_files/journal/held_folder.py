@@ -93,4 +93,4 @@ class HeldFolder:
             found = os.readlink(f"/proc/self/fd/{self._descriptor}")
         except OSError:
             return False
-        return found == str(self._workspace.root.joinpath(*parts))
+        return found == "/".join((str(self._workspace.root).rstrip("/"), *parts))

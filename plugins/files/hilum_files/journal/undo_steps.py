@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from secrets import token_hex
 
 import attrs
@@ -117,22 +117,11 @@ class _Steps:
             # A command may have made a folder read-only.
             self._unlock_folders()
             for step in reversed(ordered):
-                if step.before is None or keeps_kind(step):
-                    continue
-                if not self._is_current(step.path, step.before):
-                    continue
-                if self._remove(step.path, step.before, is_final=step.after is None):
-                    self._note_done(Change(step.path, step.before, None))
-                else:
-                    kept.append(step.path)
+                if step.before is not None and not keeps_kind(step):
+                    self._remove(step, step.before, kept)
             for step in ordered:
-                if step.after is None or step.path in (self._changed or ()):
-                    continue
-                before = step.before if keeps_kind(step) else None
-                if not self._is_current(step.path, before, step.after):
-                    continue
-                self._create(unspell_path(step.path), before, step.after)
-                self._note_done(Change(step.path, before, step.after))
+                if step.after is not None and step.path not in (self._changed or ()):
+                    self._create(step, step.after)
         finally:
             try:
                 self._lock_folders()
@@ -142,36 +131,44 @@ class _Steps:
 
     # --- what somebody has changed ----------------------------------------------------------------
 
-    def _is_current(self, path: str, node: Node | None, target: Node | None = None) -> bool:
-        """Return whether a path is as the plan assumed, so that nothing is lost by changing it.
+    @contextmanager
+    def _open(
+        self, path: str, node: Node | None, target: Node | None = None
+    ) -> Iterator[Place | None]:
+        """Open the folder of a path that is as the plan assumed, so that changing it loses nothing.
+
+        The place is ``None`` if it is not, and such paths are collected.
 
         Args:
             path: The path.
             node: What the plan assumed.
-            target: What the path is changed to. A folder that is to be created may exist already.
+            target: What is created at the path; missing folders are created, too.
 
         Raises:
-            ToolError: ``E_STALE`` if it is not, unless such paths are collected.
+            ToolError: ``E_STALE`` if the path is not as the plan assumed.
         """
         name = unspell_path(path)
-        try:
-            with self._held.open(name) as place:
-                is_current = _is_at(place, node)
-                if not is_current and node is None and target and target.kind == "folder":
-                    is_current = stat.S_ISDIR(_mode_at(place))
-        except ToolError as error:
-            if error.code == errors.E_FILE_NOT_FOUND:  # the folders above it do not exist
-                is_current = node is None
-            elif error.code == errors.E_STALE and self._changed is not None:
-                is_current = False
-            else:
-                raise
-        if is_current:
-            return True
+        with ExitStack() as stack:
+            place: Place | None = None
+            try:
+                place = stack.enter_context(self._held.open(name, make=target is not None))
+                if not _is_at(place, node) and not _is_folder_already(place, node, target):
+                    place = None
+            except ToolError as error:
+                is_changed = error.code == errors.E_FILE_NOT_FOUND or (
+                    error.code == errors.E_STALE and self._changed is not None
+                )
+                if not is_changed:
+                    raise
+            if place is None:
+                self._note_changed(path)
+            yield place
+
+    def _note_changed(self, path: str) -> None:
         if self._changed is None:
-            raise ToolError(f"{show(name)} was changed while it ran", code=errors.E_STALE)
+            name = show(unspell_path(path))
+            raise ToolError(f"{name} was changed while it ran", code=errors.E_STALE)
         self._changed.append(path)
-        return False
 
     # --- folders ----------------------------------------------------------------------------------
 
@@ -207,52 +204,65 @@ class _Steps:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _remove(self, path: str, node: Node, *, is_final: bool) -> bool:
-        """Remove an entry; return whether it is gone.
+    def _remove(self, step: Change, node: Node, kept: list[str]) -> None:
+        """Remove the entry at a step's path.
 
         Args:
-            path: The entry's path.
+            step: The step.
             node: The entry's node.
-            is_final: Whether nothing takes the entry's place. Then a folder with other files is
-                kept.
+            kept: A list to which the path is added if nothing takes the place of a folder and other
+                files are in it, so that it is kept.
         """
-        with self._held.open(unspell_path(path)) as place:
+        with self._open(step.path, node) as place:
+            if place is None:
+                return
             if node.kind != "folder":
                 os.unlink(place.name, dir_fd=place.folder)
-                return True
-            try:
-                os.rmdir(place.name, dir_fd=place.folder)
-            except OSError:
-                if not is_final:
-                    raise
-                return False
-            return True
+            else:
+                try:
+                    os.rmdir(place.name, dir_fd=place.folder)
+                except OSError:
+                    if step.after is not None:
+                        raise
+                    kept.append(step.path)
+                    return
+        self._note_done(Change(step.path, node, None))
 
-    def _create(self, name: str, before: Node | None, node: Node) -> None:
-        if node.kind == "folder":
-            with self._held.open(name, make=True) as place:
-                if not stat.S_ISDIR(_mode_at(place)):
+    def _create(self, step: Change, node: Node) -> None:
+        """Create or change the entry at a step's path.
+
+        Args:
+            step: The step.
+            node: The new node.
+        """
+        before = step.before if keeps_kind(step) else None
+        data = b""
+        has_new_content = node.kind != "folder" and (before is None or before.hash != node.hash)
+        if has_new_content:
+            data = self._read_kept(step.path, node)
+        with self._open(step.path, before, node) as place:
+            if place is None:
+                return
+            if node.kind == "folder":
+                if before is None and not stat.S_ISDIR(_mode_at(place)):
                     os.mkdir(place.name, dir_fd=place.folder)
                 # The folder gets its own mode when its content is complete.
                 chmod_at(place, node.mode | 0o700)
-            self._modes[name] = node.mode
-            return
-        if before is not None and before.hash == node.hash:
-            with self._held.open(name) as place:
+                self._modes[unspell_path(step.path)] = node.mode
+            elif not has_new_content:
                 chmod_at(place, node.mode)
-            return
+            elif node.kind == "link":
+                _create_link(place, os.fsdecode(data), is_new=before is None)
+            else:
+                replace_at(place, unspell_path(step.path), data, mode=node.mode)
+        self._note_done(Change(step.path, before, node))
+
+    def _read_kept(self, path: str, node: Node) -> bytes:
         data = self._store.get(node.hash)
         if data is None:
-            raise ToolError(
-                f"The content of {show(name)} is no longer kept.", code=errors.E_NOT_FOUND
-            )
-        with self._held.open(name, make=True) as place:
-            if node.kind == "link":
-                _create_link(place, os.fsdecode(data), is_new=before is None)
-                return
-            if stat.S_ISLNK(_mode_at(place)):
-                raise ToolError(f"{show(name)} is now a link.", code=errors.E_STALE)
-            replace_at(place, self._workspace.root / name, data, mode=node.mode)
+            name = show(unspell_path(path))
+            raise ToolError(f"The content of {name} is no longer kept.", code=errors.E_NOT_FOUND)
+        return data
 
 
 def _create_link(place: Place, target: str, *, is_new: bool) -> None:
@@ -290,6 +300,13 @@ def _is_at(place: Place, node: Node | None) -> bool:
         return node.hash == f"?special {status.st_ino}"
     with open_unreadable(place) as file:
         return hash_content(file.read()) == node.hash
+
+
+def _is_folder_already(place: Place, node: Node | None, target: Node | None) -> bool:
+    """Return whether a folder that is to be created exists, so that it need not be created."""
+    if node is not None or target is None or target.kind != "folder":
+        return False
+    return stat.S_ISDIR(_mode_at(place))
 
 
 def _mode_at(place: Place) -> int:
