@@ -30,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "time_limits": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
+    "folder_trees": ("remove_folder", "walk_folders"),
     "discovery": ("list_plugin_modules", "list_program_commands", "list_user_commands"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (

@@ -46,6 +46,8 @@ from hilum.errors import StoreError as StoreError
 from hilum.errors import ToolDenied as ToolDenied
 from hilum.errors import ToolError as ToolError
 from hilum.errors import UsageError as UsageError
+from hilum.folder_trees import remove_folder as remove_folder
+from hilum.folder_trees import walk_folders as walk_folders
 from hilum.hookspecs import Interpretation as Interpretation
 from hilum.hookspecs import PromptCommand as PromptCommand
 from hilum.hookspecs import Verdict as Verdict

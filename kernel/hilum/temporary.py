@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from hilum.folder_trees import remove_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -58,18 +59,13 @@ def open_temporary_folder(kind: str) -> Iterator[Path]:
     Args:
         kind: A part of the folder's name that shows people its purpose.
     """
-    while True:
-        made = tempfile.TemporaryDirectory(prefix=_make_prefix(kind), ignore_cleanup_errors=True)
-        with made as folder:
-            fd = _claim(folder)
-            if fd is None:
-                continue
-            try:
-                yield Path(folder)
-            finally:
-                # On Windows, an open file cannot be removed.
-                os.close(fd)
-            return
+    folder, fd = make_temporary_folder(kind)
+    try:
+        yield Path(folder)
+    finally:
+        # On Windows, an open file cannot be removed.
+        os.close(fd)
+        remove_folder(folder)
 
 
 def _make_prefix(kind: str) -> str:
@@ -161,11 +157,11 @@ def _remove_folder(folder: str, owner: str) -> None:
     with os.scandir(folder) as found:
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
+                remove_folder(entry.path)
             elif entry.name != owner:
                 with suppress(OSError):
                     os.unlink(entry.path)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
 
 
 def _lock(fd: int) -> None:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import trio
 
 from hilum.errors import HilumError
+from hilum.folder_trees import walk_folders
 from hilum.session import Session
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ def _is_left_out(path: str) -> bool:
 def _find_files(root: Path) -> Iterator[str]:
     """Yield the files below a folder, top-level files first."""
     count = 0
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in walk_folders(root):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
         relative = os.path.relpath(folder, root)
         for name in sorted(names):

@@ -37,7 +37,7 @@ FLOORS = [
         "tokens",
         "frontmatter",
         "network",
-        "temporary",
+        "folder_trees",
         "private_folders",
         "copy_titles",
         "identifiers",
@@ -52,6 +52,7 @@ FLOORS = [
     ],
     [
         "messages",
+        "temporary",
         "command",
         "processes",
         "services",

@@ -7,7 +7,6 @@ after the driver cancelled it, the driver ended or the scheduler ended. The chil
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 import trio
+from hilum import remove_folder
 
 from hilum_dask.folders import BatchFolder
 from hilum_dask.pool import AttemptLost, ChildPool, open_pool
@@ -158,7 +158,7 @@ class _Runner:
         finally:
             del self._stops[key]
             if not shared:
-                shutil.rmtree(assignment.folder, ignore_errors=True)
+                remove_folder(assignment.folder)
 
 
 async def _run_child(

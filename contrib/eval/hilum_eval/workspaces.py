@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import trio
-from hilum import HilumError
+from hilum import HilumError, remove_folder
 from hilum.errors import E_CMD_FAIL, E_STORE, E_TIMEOUT
 from hilum.processes import Command, CommandError, Completed, Warden
 
@@ -278,7 +278,7 @@ def _make_removable(function: object, path: str, info: object) -> None:
         os.chmod(parent, 0o700)
         if os.path.isdir(path) and not os.path.islink(path):
             os.chmod(path, 0o700)
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
         else:
             os.unlink(path)
     except OSError:

@@ -7,7 +7,6 @@ import json
 import mimetypes
 import os
 import re
-import shutil
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -32,6 +31,7 @@ from hilum import (
     find_file_saver,
     hookimpl,
     make_temporary_folder,
+    remove_folder,
     sweep_temporary_folders,
     tool,
 )
@@ -229,7 +229,7 @@ class Browsers:
         if self._process is not None:
             await self._process.end()
         if self._folder:
-            await trio.to_thread.run_sync(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+            await trio.to_thread.run_sync(remove_folder, self._folder)
             # Other processes take this lock as a sign that the folder is in use.
             os.close(self._folder_lock)
 

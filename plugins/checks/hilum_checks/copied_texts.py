@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
+from hilum import walk_folders
 from hilum_guard import UNKNOWN, FileAccess, git_words, is_new_file, locate
 
 from hilum_checks.code_texts import read_text
@@ -147,7 +148,7 @@ def _find_origins(facts: CallFacts, path: str) -> Iterator[str]:
 
 def _read_folder(facts: CallFacts, paths: Paths, access: FileAccess, folder: str) -> Iterator[str]:
     """Yield the texts of the files in a folder that are copied to files of the rule."""
-    files = (os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
+    files = (os.path.join(base, name) for base, _, names in walk_folders(folder) for name in names)
     for file in islice(files, MAX_FILES):
         target = os.path.join(access.path, os.path.relpath(file, folder))
         if facts.matcher.match(paths, attrs.evolve(access, path=target, deep="", source="")):

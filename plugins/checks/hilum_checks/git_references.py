@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from hilum import walk_folders
 from hilum_guard import UNKNOWN, find_git_top, git_words, list_tracked_files, parse_options
 
 from hilum_checks import git_folders, git_options
@@ -158,7 +159,7 @@ def _find_forced(command: CommandFacts, words: Words) -> Iterator[Equivalent]:
 
 def _list_below(start: str) -> Iterator[str]:
     """Yield the files in a folder, and the large folders in it as a whole."""
-    for below, inner, files in islice(os.walk(start), MAX_FOLDERS):
+    for below, inner, files in islice(walk_folders(start), MAX_FOLDERS):
         large = _LARGE_FOLDERS.intersection(inner) - {".git"}
         yield from (os.path.join(below, name, "") for name in large)
         yield from (os.path.join(below, name) for name in files)
@@ -180,7 +181,7 @@ def _find_namesakes(command: CommandFacts, names: Sequence[str]) -> Iterator[Equ
     wanted = {name for name in names if _BARE_NAME.fullmatch(name)}
     if top is None or not wanted:
         return
-    for folder, inner, files in islice(os.walk(top), MAX_FOLDERS):
+    for folder, inner, files in islice(walk_folders(top), MAX_FOLDERS):
         inner[:] = [each for each in inner if each not in _LARGE_FOLDERS]
         for name in wanted.intersection(files):
             path = os.path.relpath(os.path.join(folder, name), top)

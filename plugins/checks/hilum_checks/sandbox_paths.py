@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from hilum import walk_folders
 from hilum_guard import FileAccess, fit_path, resolve_links
 
 from hilum_checks.model import EVERYTHING, Paths
@@ -129,7 +130,7 @@ def _list_protected(path: str, constraint: Paths) -> list[str]:
     allows_new = not {"read", "create"} & constraint.actions
     if not allows_new or not os.path.isdir(path):
         return [path]
-    files = (os.path.join(base, name) for base, _, names in os.walk(path) for name in names)
+    files = (os.path.join(base, name) for base, _, names in walk_folders(path) for name in names)
     return list(islice(files, MAX_PROTECTED))
 
 
@@ -153,7 +154,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
     is_likely = _likely_names(patterns, last_names)
     found: list[str] = []
     seen = 0
-    for base, folders, files in os.walk(matcher.real_root):
+    for base, folders, files in walk_folders(matcher.real_root):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED or name in last_names)
         seen += len(folders) + len(files)
         for name in filter(is_likely, [*folders, *files]):

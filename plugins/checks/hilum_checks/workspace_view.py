@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
+from hilum import walk_folders
 from hilum_guard import find_git_top, list_changed_files, list_tracked_files, resolve_links
 
 from hilum_checks import git_folders
@@ -262,7 +263,7 @@ class WorkspaceView:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    for base, folders, files in os.walk(folder):
+    for base, folders, files in walk_folders(folder):
         for name in (*folders, *files):
             yield os.path.join(base, name)
 

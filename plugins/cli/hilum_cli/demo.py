@@ -16,6 +16,7 @@ from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hilum import remove_folder
 from hilum.command import Parser, check_text
 
 from hilum_cli import exits
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
         return _play(folder, options)
     finally:
         if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
 
 def _play(folder: Path, options: Namespace) -> int:

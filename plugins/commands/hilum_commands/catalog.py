@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
+from hilum import walk_folders
 
 from hilum_commands.command_file import CommandFile, load_command_file, load_config_file
 from hilum_commands.sources import CommandSource, list_sources
@@ -113,7 +114,7 @@ class CommandCatalog:
         if not source.path.is_dir() or not _is_inside(source.path, source.inside):
             return []
         found: list[Path] = []
-        for folder, folders, names in os.walk(source.path):
+        for folder, folders, names in walk_folders(source.path):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED)
             found += [
                 path

@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
-from hilum import ToolError, Workspace, errors
+from hilum import ToolError, Workspace, errors, walk_folders
 
 from hilum_files.text import quote
 
@@ -297,7 +297,7 @@ def _has_name(path: str, name: str) -> bool:
 def _list_paths(workspace: Workspace, start: Path) -> list[str]:
     """Return the first paths below a folder."""
     found: list[str] = []
-    for folder, folders, files in os.walk(start):
+    for folder, folders, files in walk_folders(start):
         folders[:] = sorted(set(folders) - SKIPPED_FOLDERS)
         for name in [*sorted(files), *folders]:
             found.append(workspace.relative(Path(folder, name)))

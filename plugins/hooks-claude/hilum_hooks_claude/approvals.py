@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import attrs
 import msgspec
-from hilum import UsageError, config_folder
+from hilum import UsageError, config_folder, walk_folders
 from hilum.command import escape_line
 from hilum.settings import ChangeError, change
 from hilum.trust import explain_distrust
@@ -322,7 +322,7 @@ def _find_in_project(word: str, root: str) -> str:
 def _list_folder(folder: str) -> Iterator[str]:
     """Yield the files in a folder, one more than an approval may cover if there are too many."""
     count = 0
-    for base, folders, names in os.walk(folder):
+    for base, folders, names in walk_folders(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
             if os.path.splitext(name)[1] not in _CODE_ENDINGS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from hilum import (
     ToolMessage,
     UserMessage,
     make_temporary_folder,
+    remove_folder,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Transcripts:
     def close(self) -> None:
         """Remove the files. Blocks."""
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             with suppress(OSError):
                 os.close(self._held)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from hilum import walk_folders
 
 from hilum_init.project_commands import (
     Command,
@@ -176,7 +177,7 @@ def _count_files(root: Path) -> tuple[dict[str, Counter[str]], bool]:
     counts: dict[str, Counter[str]] = {}
     end = time.monotonic() + MAX_SECONDS
     files = 0
-    for path, folders, names in os.walk(root):
+    for path, folders, names in walk_folders(root):
         relative = os.path.relpath(path, root)
         parts = [] if relative == "." else relative.split(os.sep)
         folders[:] = [] if len(parts) >= MAX_DEPTH else sorted(_select(path, folders))

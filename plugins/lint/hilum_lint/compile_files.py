@@ -58,13 +58,25 @@ def serve() -> None:
 
 def find_python_files(folder: str) -> Iterator[str]:
     """Yield the Python files below a folder, excluding hidden folders and installed packages."""
-    for here, folders, files in os.walk(folder):
-        folders[:] = [name for name in sorted(folders) if is_source_folder(here, name)]
-        for name in sorted(files):
+    # `os.walk` calls itself for each level before Python 3.12, and fails if there are a thousand.
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        try:
+            names = sorted(os.listdir(here))
+        except OSError:
+            continue
+        inner = []
+        for name in names:
             path = os.path.join(here, name)
-            is_python = name.endswith((".py", ".pyi"))
-            if is_python and os.path.isfile(path) and not os.path.islink(path):
+            if os.path.islink(path):
+                continue
+            if os.path.isdir(path):
+                if is_source_folder(here, name):
+                    inner.append(path)
+            elif name.endswith((".py", ".pyi")) and os.path.isfile(path):
                 yield path
+        waiting += reversed(inner)
 
 
 def find_all(arguments: list[str]) -> Iterator[str]:

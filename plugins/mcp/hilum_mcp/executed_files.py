@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any
 
 import msgspec
-from hilum import UsageError, environment, errors
+from hilum import UsageError, environment, errors, walk_folders
 
 from hilum_mcp.server_config import ServerConfig
 
@@ -241,7 +241,7 @@ class _FileSearch:
         """Add all code in a folder."""
         if not self._is_inside(folder):
             return
-        for path, folders, names in os.walk(folder):
+        for path, folders, names in walk_folders(folder):
             folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
             for name in names:
                 if name.endswith(_CODE) or name in _PROJECT_FILES:

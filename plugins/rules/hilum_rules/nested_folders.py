@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from hilum import walk_folders
+
 from hilum_rules.discovery import NESTED_NAMES
 
 MAX_SEARCHED = 20_000
@@ -43,7 +45,7 @@ def find_nested_folders(root: Path) -> Iterator[str]:
     # The list grows during the search.
     for folder in islice(folders, MAX_SEARCHED):
         # A folder that cannot be listed has no rules that an agent could use.
-        _, inner, files = next(os.walk(folder), ("", [], []))
+        _, inner, files = next(walk_folders(folder), ("", [], []))
         if folder != str(root) and not NESTED_NAMES.isdisjoint((*inner, *files)):
             yield os.path.relpath(folder, root)
         for name in sorted(inner):

@@ -14,7 +14,6 @@ left by a killed process is never used.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
-from hilum import HilumError, cache_folder, make_private_folder
+from hilum import HilumError, cache_folder, make_private_folder, remove_folder
 from hilum.errors import E_BUSY
 
 from hilum_skills import lazy
@@ -144,7 +143,7 @@ class Clones(msgspec.Struct, frozen=True):
             gone = home.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}")
             if home.exists():
                 home.rename(gone)
-                await trio.to_thread.run_sync(shutil.rmtree, gone, True)
+                await trio.to_thread.run_sync(remove_folder, gone)
 
     async def _fetch(self, source: SkillSource, git: GitClient, progress: Progress) -> Clone:
         selection = lazy.selection
@@ -180,7 +179,7 @@ class Clones(msgspec.Struct, frozen=True):
             # Remove the folder even after a cancellation; otherwise, it would remain until the next
             # fetch.
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(shutil.rmtree, made, True)
+                await trio.to_thread.run_sync(remove_folder, made)
 
     def _record_commit(self, source: SkillSource, clone: Clone) -> None:
         """Record the commit of a ref, and remove commits that are no longer used by any ref."""
@@ -199,7 +198,7 @@ class Clones(msgspec.Struct, frozen=True):
             # the repository.
             is_temporary = path.name.startswith(_TEMPORARY)
             if path.is_dir() and path.name not in kept and not is_temporary:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_folder(path)
 
     @asynccontextmanager
     async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
@@ -247,7 +246,7 @@ def _try_lock(file: int) -> bool:
 def _remove_leftovers(home: Path) -> None:
     """Remove the files left by a killed process. The caller must hold the lock."""
     for path in home.glob(f"{_TEMPORARY}*") if home.is_dir() else ():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_folder(path)
         path.unlink(missing_ok=True)
 
 

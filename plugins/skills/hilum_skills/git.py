@@ -22,7 +22,7 @@ from typing import NoReturn
 
 import attrs
 import trio
-from hilum import HilumError, UsageError
+from hilum import HilumError, UsageError, walk_folders
 from hilum import environment as kernel_environment
 from hilum.errors import E_CMD_FAIL, E_TIMEOUT
 from hilum.processes import Command, CommandError, Completed, Warden
@@ -360,7 +360,7 @@ def _parse_progress(line: str) -> str:
 
 def _size(folder: Path) -> int:
     total = 0
-    for here, _, files in os.walk(folder):
+    for here, _, files in walk_folders(folder):
         for name in files:
             try:
                 total += os.lstat(os.path.join(here, name)).st_size

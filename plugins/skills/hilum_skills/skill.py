@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from hilum import walk_folders
 from hilum.frontmatter import Document, Problem, flag, names, read, text
 
 SKILL_FILE = "SKILL.md"
@@ -229,7 +230,7 @@ def _first_words(body: str) -> str:
 
 
 def _walk_files(folder: Path, skill_file: Path) -> Iterator[str]:
-    for here, folders, files in os.walk(folder):
+    for here, folders, files in walk_folders(folder):
         folders[:] = sorted(name for name in folders if _is_visible(name))
         for name in filter(_is_visible, files):
             path = Path(here, name)

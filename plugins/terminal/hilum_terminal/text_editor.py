@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import trio
-from hilum import UsageError
+from hilum import UsageError, remove_folder
 
 HINT = "Set VISUAL or EDITOR to a program that edits a file and exits when you are done."
 
@@ -72,7 +71,7 @@ async def edit_text(
     finally:
         if not is_kept:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(shutil.rmtree, folder, True)
+                await trio.to_thread.run_sync(remove_folder, folder)
 
 
 def _read_file(command: str, path: Path) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trio
+from hilum import remove_folder, walk_folders
 from hilum.processes import Command, CommandError, Warden
 
 MAX_FILES = 100_000
@@ -148,7 +149,7 @@ async def _clone(warden: Warden, top: Path, target: Path) -> str:
     except CommandError:
         problem = "Git is not installed"
     with trio.CancelScope(shield=True):
-        await trio.to_thread.run_sync(shutil.rmtree, target, True)
+        await trio.to_thread.run_sync(remove_folder, target)
     return problem
 
 
@@ -176,7 +177,7 @@ def _copy_files(source: Path, target: Path) -> bool:
 def _list_files(source: Path) -> Iterator[Path]:
     """Yield the regular files in a folder; links are not followed."""
     system = find_system_folders()
-    for folder, names, files in os.walk(source):
+    for folder, names, files in walk_folders(source):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
         names[:] = [name for name in names if Path(folder, name) not in system]
         for name in sorted(files):
@@ -203,7 +204,7 @@ def _count(folder: Path) -> tuple[int, int]:
     """Return the numbers of files and of folders, without those of Git."""
     files = 0
     folders = 0
-    for _, names, found in os.walk(folder):
+    for _, names, found in walk_folders(folder):
         names[:] = [name for name in names if name != ".git"]
         folders += 1
         files += len(found)

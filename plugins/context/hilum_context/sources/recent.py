@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 
 import trio
-from hilum import FileChanges
+from hilum import FileChanges, walk_folders
 
 from hilum_context.gathered_context import ContextSource, GatheredContext
 from hilum_context.pieces import ContextPiece, cut_text
@@ -122,7 +122,7 @@ def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
 
 
 def _walk_files(top: str) -> Iterator[str]:
-    for folder, _, files in os.walk(top):
+    for folder, _, files in walk_folders(top):
         for name in files:
             yield os.path.join(folder, name)
 

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hilum import walk_folders
+
 from hilum_guard.file_names import is_below
 from hilum_guard.repositories.git_index import IndexEntry, read_index
 
@@ -169,7 +171,7 @@ def _list_files(path: str) -> Iterator[tuple[str, _Stat]]:
         found = os.lstat(path)
         yield ".", (found.st_mode, found.st_size, found.st_mtime_ns)
         return
-    for folder, _, names in os.walk(path):
+    for folder, _, names in walk_folders(path):
         for name in names:
             with suppress(OSError):
                 file = os.path.join(folder, name)

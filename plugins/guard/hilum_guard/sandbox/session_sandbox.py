@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from hilum import (
     ToolError,
     environment,
     make_temporary_folder,
+    remove_folder,
     sweep_temporary_folders,
 )
 
@@ -607,7 +607,7 @@ class Sandbox:
         with ExitStack() as steps:  # the stack runs the steps in reverse order
             # The removal of the folder is added first, so it runs last: the other steps use the
             # folder.
-            steps.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            steps.callback(remove_folder, self.folder)
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
             steps.callback(self._mark.close)

@@ -8,14 +8,13 @@ other contents, by hash.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from hilum import ToolError, UsageError, __version__, make_redactor
+from hilum import ToolError, UsageError, __version__, make_redactor, walk_folders
 from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_STORE
 from hilum.events import AnyEvent, SessionOpened, decode, encode
 
@@ -315,7 +314,7 @@ def _list_files(folder: Path) -> list[str]:
     """Return the regular files of a recording without digests, at most ``MAX_CONTENTS`` and one."""
     found: list[str] = []
     for name in (BEFORE, AFTER, OBJECTS):
-        for parent, folders, files in os.walk(folder / name):
+        for parent, folders, files in walk_folders(folder / name):
             folders.sort()
             for file in sorted(files):
                 place = Path(parent, file)

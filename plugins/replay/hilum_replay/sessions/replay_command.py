@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from tempfile import mkdtemp
 import hilum
 import msgspec
 import trio
-from hilum import HilumError, UsageError
+from hilum import HilumError, UsageError, remove_folder
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent, ModelAnswered, ModelUsed
@@ -153,7 +152,7 @@ async def _replay(options: Namespace) -> int:
         raise
     finally:
         if not options.keep:
-            await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+            await trio.to_thread.run_sync(remove_folder, folder)
         if changes.model:
             # A replay that fails has cost just as much.
             await bill_requests(live_events, options.session)

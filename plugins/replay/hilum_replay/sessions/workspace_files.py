@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 import msgspec
-from hilum import Redactor, ToolError, find_content_policy
+from hilum import Redactor, ToolError, find_content_policy, walk_folders
 from hilum.errors import E_READBACK_FAIL
 from hilum.events import (
     AnyEvent,
@@ -536,7 +536,7 @@ class FileCollector:
 
     def _walk(self, place: Path) -> Iterable[str]:
         """Yield the files and links in a folder, relative to the workspace."""
-        for folder, names, found in os.walk(place):
+        for folder, names, found in walk_folders(place):
             names[:] = sorted(name for name in names if name not in LEFT_OUT)
             linked = [name for name in names if (Path(folder) / name).is_symlink()]
             for name in sorted([*found, *linked]):
@@ -620,7 +620,7 @@ def collect_files(
 def list_workspace(root: Path) -> set[str]:
     """Return the paths of all files of a workspace that a session may have changed."""
     found = set()
-    for folder, names, files in os.walk(root):
+    for folder, names, files in walk_folders(root):
         names[:] = [name for name in names if name not in (*LEFT_OUT, HILUM_FOLDER)]
         for name in files:
             place = Path(folder) / name
