@@ -189,13 +189,20 @@ class _Handover:
             os.close(folder)
 
     def _read_line(self) -> bytes:
-        """Return the next line from the server; empty if the connection has ended."""
+        """Return the next line from the server; empty if the connection has ended.
+
+        Raises:
+            TimeoutError: The server does not answer in time.
+        """
         line = b""
-        while piece := self._socket.recv(1):
-            if piece == b"\n":
-                return line
+        while True:
+            try:
+                piece = self._socket.recv(1)
+            except ConnectionError:  # the server was killed before it read all signals
+                return b""
+            if piece == b"\n" or not piece:
+                return line if piece else b""
             line += piece
-        return b""
 
     def _wait(self) -> int:
         """Pass on signals until the forked process has ended, and return its exit code."""

@@ -351,16 +351,23 @@ class ServerProcess:
             trio.TooSlowError: It did not answer in time. A server that does so repeatedly is ended.
         """
         self.last_use = trio.current_time()
+        asked: LanguageClient | None = None
+        asked_at = 0.0
         try:
             with trio.fail_after(seconds):
                 async with self._lock:
                     client, documents = await self._get_client(seconds)
                     await self._send_changed_files(client, documents)
+                    asked = client
+                    asked_at = trio.current_time()
                     found = await function(client, documents)
         except trio.TooSlowError:
-            self._unanswered += 1
-            if self._unanswered >= MAX_UNANSWERED and self.client is not None:
-                self.client.fail("It does not answer.")
+            # A call that waited for the start of the server, or for another call, until its time was
+            # almost over says nothing about the server.
+            if asked is not None and trio.current_time() - asked_at > seconds / 10:
+                self._unanswered += 1
+                if self._unanswered >= MAX_UNANSWERED:
+                    asked.fail("It does not answer.")
             raise
         self._unanswered = 0
         return found
@@ -415,7 +422,8 @@ class ServerProcess:
         if not self.is_ready:
             return
         stamps = await trio.to_thread.run_sync(self._read_stamps)
-        if stamps != self._stamps:
+        # The server may have ended meanwhile; then no further change would be noted.
+        if self.is_ready and stamps != self._stamps:
             ended = self.changed
             self.end()
             await ended.wait()

@@ -122,6 +122,49 @@ async def test_other_folders_are_copied_without_links_and_environments(tmp_path,
     assert copy.files == 1
 
 
+async def test_a_file_that_is_too_large_does_not_keep_others_from_being_copied(
+    tmp_path, monkeypatch
+):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name, size in (("a", 10), ("b", 10**12), ("c", 20)):
+        with (source / name).open("wb") as file:
+            file.truncate(size)
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, source, tmp_path / "copy")
+    assert sorted(os.listdir(copy.folder)) == ["a", "c"]
+    assert not copy.is_whole
+
+
+async def test_files_that_vanish_or_cannot_be_read_are_left_out(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("a", "b", "c"):
+        (source / name).write_text(name)
+    real = project_copy.shutil.copyfile
+
+    def copy_file(path, target):
+        if path.name == "a":
+            raise PermissionError(13, "Permission denied")
+        if path.name == "b":
+            path.unlink()
+        real(path, target)
+
+    monkeypatch.setattr(project_copy.shutil, "copyfile", copy_file)
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, source, tmp_path / "copy")
+    assert os.listdir(copy.folder) == ["c"]
+    assert not copy.is_whole
+
+
+@pytest.mark.parametrize("seconds", ["-5", "nan", "1.5", "²", "9" * 5000, ""])
+def test_an_impossible_number_of_seconds_is_explained(seconds):
+    with pytest.raises(UsageError) as caught:
+        command.main([f"--seconds={seconds}"])
+    assert caught.value.code == "E_BAD_ARGS"
+    assert "whole number" in caught.value.hint
+
+
 async def test_a_repository_without_a_commit_has_its_files(tmp_path):
     source = tmp_path / "source"
     (source / "inner").mkdir(parents=True)

@@ -33,6 +33,23 @@ def test_a_result_is_found_again(home: Path):
     assert probe_cache.read_probe() is None
 
 
+def test_no_temporary_file_stays(home: Path, monkeypatch):
+    """Neither one of a write that fails, nor, for long, one of a process that was killed."""
+    probe_cache.write_probe(WHOLE)
+    abandoned = home / "new-abandoned"
+    abandoned.write_text("{")
+    os.utime(abandoned, (1, 1))
+    (home / "new-recent").write_text("{")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    probe_cache.write_probe(WHOLE)
+    assert sorted(os.listdir(home)) == ["new-recent", "sandbox.json"]
+    assert probe_cache.read_probe() == WHOLE
+
+
 @pytest.mark.parametrize(
     "found",
     [

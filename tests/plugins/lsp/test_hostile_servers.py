@@ -71,10 +71,66 @@ async def test_a_server_that_hangs_is_cancelled_and_ended(misbehave, put, opened
             assert result.code == "E_TIMEOUT"
             assert result.text.endswith(" Use search_files, or try again later.")
         (server,) = pool._processes.values()
+        # A call that waited for the start of the server for almost all of its time does not count.
+        for _ in range(3 - server._unanswered):
+            await ask(bench)
         with bench.guard():
             while server._is_started:
                 await server.changed.wait()
         assert bench.session.processes.alive == 0
+
+
+async def test_calls_that_wait_for_another_call_do_not_count_against_the_server(
+    misbehave, put, opened
+):
+    """Ten calls at once wait for the first one, which alone asked the server."""
+    put(FILE)
+    misbehave("fine")
+    async with opened() as bench:
+        assert not (await ask(bench)).code
+        pool = bench.session.plugin(LanguageServers).pool
+        (server,) = pool._processes.values()
+
+        async def wait(*_) -> None:
+            await trio.sleep_forever()
+
+        async def call() -> None:
+            with pytest.raises(trio.TooSlowError):
+                await server.use(wait, 0.5)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(call)
+        assert server._unanswered == 1
+        assert server.is_ready
+        assert not (await ask(bench)).code
+
+
+async def test_a_server_that_ends_while_its_configuration_is_read_delays_nobody(
+    misbehave, put, opened, monkeypatch
+):
+    """The call starts it again, instead of waiting for the end of a server that is gone."""
+    put(FILE)
+    misbehave("fine")
+    async with opened() as bench:
+        assert not (await ask(bench)).code
+        pool = bench.session.plugin(LanguageServers).pool
+        (server,) = pool._processes.values()
+        real = server._read_stamps
+
+        def read_stamps(_):
+            trio.from_thread.run(end)
+            return (*real(), "changed")
+
+        async def end() -> None:
+            monkeypatch.undo()
+            server.end()
+            while server._is_started:
+                await server.changed.wait()
+
+        monkeypatch.setattr(server_process.ServerProcess, "_read_stamps", read_stamps)
+        with bench.guard():
+            assert not (await ask(bench)).code
 
 
 async def test_a_server_that_never_answers_the_first_request(misbehave, put, opened, monkeypatch):

@@ -100,7 +100,7 @@ def _about_sandbox(facts: Facts) -> Iterator[str]:
 
 def _about_project(facts: Facts) -> Iterator[str]:
     if not facts.project.is_whole:
-        yield "Only a part of the project was copied and measured, because it is large."
+        yield "Only a part of the project was copied and measured: the rest is large or cannot be read."
     if facts.project.problem:
         yield f"{facts.project.problem}, so its files were measured without Git."
     elif not facts.project.is_repository:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hilum import UsageError, open_temporary_folder
 from hilum.command import Parser, check_folder, check_text, escape_terminal
+from hilum.errors import E_BAD_ARGS
 
 from hilum_cli.options import run_async
 from hilum_cli.terminal import Out
@@ -28,6 +29,8 @@ TURNS = 12
 READS = 60
 MAX_ROUNDS = 5
 DEFAULT_SECONDS = 45
+MAX_DIGITS = 6
+"""Maximum number of digits of a number of seconds."""
 _WARM_UP = 3  # turns that are left out, because they load code or create files
 EPILOG = """\
 hilum measures the time from the start of the process to the first request to the model, turns with a \
@@ -79,7 +82,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument(
         "--seconds",
-        type=int,
+        type=_parse_seconds,
         default=DEFAULT_SECONDS,
         metavar="N",
         help=f"begin no further round after N seconds (default: {DEFAULT_SECONDS})",
@@ -96,6 +99,21 @@ def main(argv: list[str]) -> int:
     else:
         out.say(escape_terminal(format_report(report)))
     return out.finish()
+
+
+def _parse_seconds(text: str) -> int:
+    """Return the number of seconds in an argument.
+
+    Raises:
+        UsageError: The text is no whole number.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise UsageError(
+            f"{escape_terminal(text[:20])} is not a number of seconds.",
+            code=E_BAD_ARGS,
+            hint=f"Give a whole number: --seconds {DEFAULT_SECONDS}, or 0 for a single round.",
+        )
+    return int(text)
 
 
 def _check_project(folder: str) -> Path:

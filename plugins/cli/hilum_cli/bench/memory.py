@@ -68,6 +68,7 @@ def _measure(process: Path, counted: set[tuple[str, str]]) -> float:
     total = 0.0
     mapping = ("", "")
     resident = 0.0
+    share = 0.0
     for line in (process / "smaps").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if "-" in name.partition(" ")[0]:

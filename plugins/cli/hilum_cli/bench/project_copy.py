@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -118,7 +119,8 @@ async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCop
 def find_repository(folder: Path) -> Path | None:
     """Return the top folder of the Git repository that contains a folder, if there is one."""
     for parent in (folder, *folder.parents):
-        if (parent / ".git").exists():
+        # A folder that the user may not enter has no repository that hilum could use.
+        if os.path.lexists(parent / ".git"):
             return parent
     return None
 
@@ -158,32 +160,40 @@ def _copy_files(source: Path, target: Path) -> bool:
     target.mkdir(exist_ok=True)
     copied = 0
     size = 0
-    for path in _list_files(source):
+    is_whole = True
+    for path, file_size in _list_files(source):
         trio.from_thread.check_cancelled()
-        status = path.stat()
+        if size + file_size > MAX_BYTES:
+            is_whole = False  # smaller files may still fit
+            continue
         copied += 1
-        size += status.st_size
-        if copied > MAX_FILES or size > MAX_BYTES:
+        if copied > MAX_FILES:
             return False
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             shutil.copyfile(path, copy)
-        except PermissionError:  # the user cannot read it
+        except (PermissionError, FileNotFoundError):  # unreadable, or just deleted
+            is_whole = False
             continue
-    return True
+        size += file_size
+    return is_whole
 
 
-def _list_files(source: Path) -> Iterator[Path]:
-    """Yield the regular files in a folder; links are not followed."""
+def _list_files(source: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the regular files in a folder with their sizes in bytes; links are not followed."""
     system = find_system_folders()
     for folder, names, files in walk_folders(source):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
         names[:] = [name for name in names if Path(folder, name) not in system]
         for name in sorted(files):
             path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
+            try:
+                status = path.lstat()
+            except OSError:  # just deleted, or in a folder that the user may not enter
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield path, status.st_size
 
 
 def find_system_folders() -> set[Path]:

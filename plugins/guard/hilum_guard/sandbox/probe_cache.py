@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 
 import msgspec
@@ -21,6 +22,8 @@ from hilum_guard.sandbox import bubblewrap
 from hilum_guard.sandbox.enforcement import Enforcement
 
 _FILE = "sandbox.json"
+_PREFIX = "new-"
+_ABANDONED_SECONDS = 60
 # What the trial proves. A change makes the results of earlier versions of hilum invalid.
 _TRIAL = "starts and confines"
 _MAX_SIZE = 100_000
@@ -90,9 +93,25 @@ def write_probe(found: Enforcement) -> None:
         os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
         if not _is_private(os.lstat(folder)):
             return
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(msgspec.json.encode(entry))
-        os.replace(file.name, os.path.join(folder, _FILE))
+        _remove_abandoned(folder)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=_PREFIX, delete=False) as file:
+            try:
+                file.write(msgspec.json.encode(entry))
+                file.flush()
+                os.replace(file.name, os.path.join(folder, _FILE))
+            except OSError:
+                os.unlink(file.name)
+                raise
+
+
+def _remove_abandoned(folder: str) -> None:
+    """Remove the temporary files of processes that were killed while they wrote."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            is_temporary = entry.name.startswith(_PREFIX)
+            if is_temporary and entry.stat(follow_symlinks=False).st_mtime < oldest:
+                os.unlink(entry.path)
 
 
 def forget_probe() -> None:
