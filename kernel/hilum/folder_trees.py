@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _HAS_OPENAT = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+_O_PATH = getattr(os, "O_PATH", 0)
+_ACCESSIBLE = 0o700
 _FOLDER = (
     os.O_RDONLY
     | getattr(os, "O_DIRECTORY", 0)
@@ -55,7 +57,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 def remove_folder(path: str | os.PathLike[str]) -> None:
     """Remove a folder with everything in it; what cannot be removed stays. Blocks.
 
-    No link is followed, also if another process creates one meanwhile. A path may be longer than the
+    Folders that their owner may not read or change, such as those of a module cache of Go, are made
+    accessible first. No link is followed, also if another process creates one meanwhile. A path may be longer than the
     system allows in one call.
     """
     if not _HAS_OPENAT:
@@ -64,7 +67,7 @@ def remove_folder(path: str | os.PathLike[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
         return
     try:
-        folder = os.open(path, _FOLDER)
+        folder = _open_folder(os.fspath(path), None)
     except OSError:
         return
     _remove_contents(folder)
@@ -85,7 +88,7 @@ def _remove_contents(folder: int) -> None:
             name = _remove_entries(folder, names)
             if name is not None:
                 with suppress(OSError):
-                    below = os.open(name, _FOLDER, dir_fd=folder)
+                    below = _open_folder(name, folder)
                     above.append(_Above(name, os.fstat(folder), names))
                     os.close(folder)
                     folder = below
@@ -125,6 +128,34 @@ class _Above:
         self.name = name
         self.status = status
         self.names = names
+
+
+def _open_folder(name: str, parent: int | None) -> int:
+    """Open a folder, and make it accessible for its owner if it is not.
+
+    Args:
+        name: The path of the folder.
+        parent: The open folder to which the path is relative, if it is.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    except PermissionError:
+        if not _O_PATH:
+            raise
+        # The entry cannot be replaced by a link while it is open.
+        entry = os.open(name, _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            os.chmod(f"/proc/self/fd/{entry}", _ACCESSIBLE)
+        finally:
+            os.close(entry)
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    if os.fstat(folder).st_mode & _ACCESSIBLE != _ACCESSIBLE:
+        with suppress(OSError):
+            os.fchmod(folder, _ACCESSIBLE)
+    return folder
 
 
 def _list_names(folder: int) -> list[str]:
