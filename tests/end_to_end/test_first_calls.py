@@ -42,6 +42,7 @@ print(f"late: {late}, code: {code}")
 ENFORCED = "# Rules\n\n- Never run `git push`.\n- Never edit `poetry.lock`.\n"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("rules", ["", ENFORCED])
 async def test_the_first_calls_import_nothing(cli, rules):
     """Neither what judges them nor what runs them and checks their results."""

@@ -44,6 +44,7 @@ def used_events(guest):
 # --- budgets of the session, the agent and the day ------------------------------------------------
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("code", [CALLS, PARALLEL], ids=["in turn", "at once"])
 @pytest.mark.parametrize(
     "setting",

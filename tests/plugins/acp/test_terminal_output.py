@@ -93,6 +93,7 @@ def test_text_that_needs_no_filter_is_as_it_was():
     assert "".join(map(filtered.filter, pieces)) == text
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     "piece", ["\x90", "\x1b]", "\x1b[1", "\x1b[", "\x9b;", "\x1b \x1b", "\x1b[1;"]
 )

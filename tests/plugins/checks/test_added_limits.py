@@ -156,6 +156,7 @@ def find_unlimited(sentences: list[str], limit: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("limit", [*CONDITIONS, *SCOPES])
 def test_an_added_limit_is_never_lost(limit: str, trials) -> None:
     every = trials(30, 1)
@@ -174,6 +175,7 @@ def test_an_added_soft_word_is_never_lost(trials) -> None:
     assert enforced == []
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("limit", CHINESE_LIMITS)
 def test_a_limit_that_is_added_in_chinese_is_never_lost(limit: str) -> None:
     enforced = []

@@ -117,7 +117,7 @@ def seconds(read, text):
     return time.process_time() - began
 
 
-@pytest.mark.slow(cases=8)
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", READERS)
 def test_reading_takes_linear_time(name):
     """Four times the text takes about four times as long.

@@ -121,6 +121,7 @@ def test_the_detectable_difference_is_found_in_four_of_five_measurements(count, 
     assert 0.68 <= found <= 0.92
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("count", "lost", "gained"), [(6, 0, 1), (10, 0, 2), (20, 1, 3), (50, 4, 4)]
 )

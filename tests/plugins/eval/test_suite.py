@@ -148,6 +148,7 @@ def test_other_solution_is_accepted(folder, alternative, tmp_path):
     assert passes(case, judgement)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("folder", [each for each in FOLDERS if read_case(each).setup])
 def test_workspaces_are_the_same_everywhere(folder, tmp_path):
     case = read_case(folder)

@@ -133,6 +133,7 @@ def test_no_text_crashes_the_reader(seed, trials, judged_workspace):
         assert "could not be read (" not in verdict.reason, text
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("name", SAME)
 def test_a_destructive_command_is_never_harmless_in_another_dress(name, trials, judged_workspace):
     """Dressed once, and once more at random: at most a few are asked, none passes."""

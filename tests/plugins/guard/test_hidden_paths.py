@@ -139,6 +139,7 @@ def mutate(home: Path, dice: random.Random) -> None:
             path.symlink_to(home.parent / dice.choice(["target", "missing", "config"]))
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_result_is_always_that_of_a_new_search(
     home: Path, find: Find, find_outside: Find, seed: int

@@ -288,6 +288,7 @@ def prepare(home: Path) -> None:
         write(home / name)
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.usefixtures("ways")
 @pytest.mark.parametrize("seed", range(10))
 def test_the_result_is_always_that_of_a_new_search(home: Path, seed: int) -> None:

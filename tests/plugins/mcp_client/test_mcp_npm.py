@@ -225,6 +225,7 @@ def chromium() -> str:
     return shutil.which("chromium") or pytest.skip("needs Chromium (apt install chromium)")
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("profile", ["--isolated", ""], ids=["isolated", "kept"])
 async def test_a_browser_that_playwrights_server_drives(
     servers: Opened, shop: str, chromium: str, profile: str, tmp_path: Path

@@ -223,6 +223,7 @@ def judge_of(format: str) -> Judge:
         return BUILDERS[format]()
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_judges_are_strict(format: str) -> None:
     """The judges do refuse what is wrong deep inside.

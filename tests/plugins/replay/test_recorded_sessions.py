@@ -45,7 +45,7 @@ async def record_and_settle(seed: int, folder: Path, *scenes: str) -> Recording:
     return recording
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("seed", range(200))
 async def test_a_session_replays_identically_elsewhere_and_later(tmp_path, seed, monkeypatch):
     recording = await record_and_settle(seed, tmp_path)

@@ -125,7 +125,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_corpus_finds_a_fault(tmp_path, fault):
     name, old, new = FAULTS[fault]

@@ -246,6 +246,7 @@ def make_tangle(modules: int, functions: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("modules", "functions"), [(1, 12), (40, 1), (6, 5)])
 def test_code_whose_values_cannot_be_followed_is_unknown_soon(modules: int, functions: int) -> None:
     """Without a limit, each of these would take years."""

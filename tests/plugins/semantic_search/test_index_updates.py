@@ -283,6 +283,7 @@ def overwrite(database: Path, how: str) -> None:
         database.write_bytes(data)
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     "how",
     [
@@ -388,7 +389,7 @@ def test_two_processes_build_one_index(root, write, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 def test_killed_while_indexing(root, write, tmp_path, seed):
     """SIGKILL at a random instant: the next run completes the index, and no process is left."""
     write({f"p{n % 7}/f{n}.py": make_file(random.Random(n)) * 5 for n in range(200)})

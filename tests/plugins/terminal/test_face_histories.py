@@ -391,6 +391,7 @@ async def play(seed, folder, *, decides):
     return history
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("part", range(4))
 async def test_typing_answers_nothing_and_loses_nothing(autojump_clock, tmp_path, trials, part):
     """Whatever opens, ends or covers the terminal at random moments."""

@@ -129,6 +129,7 @@ async def check(warm, folder, columns, size):
     assert shown == rows
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 async def test_each_line_of_an_answer_is_there_once(warm, tmp_path, columns):
     await check(warm, tmp_path, columns, 20_000)
