@@ -4,7 +4,6 @@ After a kill, what the next session removes, and only that.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import timeit
 from pathlib import Path
 
 import pytest
-from hilum import make_temporary_folder, sweep_temporary_folders
+from hilum import make_temporary_folder, sweep_temporary_folders, temporary
 from hilum_guard.sandbox import control_groups
 from hilum_guard.sandbox.masks import Masks, sweep_masks
 
@@ -179,16 +178,16 @@ def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
     [folder] = (machine / "temp").iterdir()
     for name in ("a", "b", "z"):
         (folder / name).mkdir()
-    real = shutil.rmtree
+    real = temporary.remove_folder
     removed: list[str] = []
 
-    def cut_off(path: str, *, ignore_errors: bool) -> None:
+    def cut_off(path: str) -> None:
         removed.append(path)
         if len(removed) > 2:
             raise KeyboardInterrupt
-        real(path, ignore_errors=ignore_errors)
+        real(path)
 
-    monkeypatch.setattr(shutil, "rmtree", cut_off)
+    monkeypatch.setattr(temporary, "remove_folder", cut_off)
     with pytest.raises(KeyboardInterrupt):
         sweep_temporary_folders()
     assert (folder / "owner").exists()
