@@ -51,9 +51,10 @@ RESTART_TIMEOUT = 3.0
 # Maximum number of seconds to wait for the reason why a connection ended.
 REASON_TIMEOUT = 1.5
 
-# Seconds to wait before a forgotten session is replaced, so that the refusals of other calls in
-# flight arrive first.
-RENEW_DELAY = 0.1
+# Maximum number of seconds to wait, before a forgotten session is replaced, for the refusals or the
+# results of other calls in flight: a call whose connection is ended may have had an effect, so that
+# it could not be repeated.
+RENEW_TIMEOUT = 3.0
 
 # Time limit, in seconds, for notifying a server that a call was cancelled.
 CANCEL_TIMEOUT = 1.0
@@ -218,7 +219,8 @@ class Connection:
         try:
             return await self._run_job(job)
         except _SessionExpiredError as expired:  # a refused job had no effect
-            await trio.sleep(RENEW_DELAY)
+            with trio.move_on_after(RENEW_TIMEOUT):
+                await expired.transport.wait_for_jobs()
             # If several calls are refused, only the first ends the connection.
             if not expired.transport.lost.is_set():
                 self._renew = True
@@ -237,7 +239,8 @@ class Connection:
             nursery.start_soon(task.run, client, name=f"mcp {self.name}")
         except RuntimeError:  # the nursery is currently closing
             task.done.set()
-        await task.wait()
+        with transport.count_job():
+            await task.wait()
         if task.is_finished:
             return task.value  # type: ignore[no-any-return]
         error = task.error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import attrs
 import trio
 
@@ -25,6 +28,25 @@ class TransportState:
     refusal: str = ""
     session_expired: bool = False
     login_reason: str = ""
+    _jobs: int = 0
+    _job_ended: trio.Event = attrs.Factory(trio.Event)
+
+    @contextmanager
+    def count_job(self) -> Iterator[None]:
+        """Count a job that uses the transport during the ``with`` block."""
+        self._jobs += 1
+        try:
+            yield
+        finally:
+            self._jobs -= 1
+            ended = self._job_ended
+            self._job_ended = trio.Event()
+            ended.set()
+
+    async def wait_for_jobs(self) -> None:
+        """Wait until no job uses the transport, or it is lost."""
+        while self._jobs and not self.lost.is_set():
+            await self._job_ended.wait()
 
     def fail(self, reason: str) -> None:
         """Mark the transport as lost. Only the first reason is kept."""

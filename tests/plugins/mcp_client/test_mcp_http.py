@@ -492,6 +492,49 @@ async def test_a_session_that_the_server_forgot_is_begun_anew_and_the_call_is_ma
         )
 
 
+async def test_a_call_whose_refusal_is_late_is_made_in_the_new_session_too(
+    servers: Opened, web: WebServer
+) -> None:
+    """Another call has been refused long before; the connection is not ended under this one."""
+    first_refused = threading.Event()
+    new_session = threading.Event()
+    refusals = 0
+
+    def refuse(handler: Handler, message: dict[str, Any]) -> object:
+        nonlocal refusals
+        if message["params"]["arguments"]["text"] == "late":
+            assert first_refused.wait(60)
+            assert not new_session.wait(0.5), "a new session began before this answer"
+        refusals += 1
+        if refusals == 2:
+            del web.answers["tools/call"]
+        first_refused.set()
+        return handler.give(404)
+
+    def begin(handler: Handler, message: dict[str, Any]) -> object:
+        new_session.set()
+        return answered("initialize", {})
+
+    async with servers(at(web)) as kit:
+        await known(kit, "web")
+        web.forget()
+        web.answers["tools/call"] = refuse
+        web.answers["initialize"] = begin
+        results = []
+        async with trio.open_nursery() as nursery:
+
+            async def one(text: str) -> None:
+                found = await client(kit, "web").connection.run_job(
+                    lambda found: found.call_tool("echo", {"text": text})
+                )
+                results.append(found.content[0].text)
+
+            for text in ("late", "early"):
+                nursery.start_soon(one, text)
+        assert sorted(results) == ["early", "late"]
+        assert not [event for event in kit.of(PluginEvent) if event.name == "mcp.down"]
+
+
 async def test_a_server_that_knows_no_session_at_all(servers: Opened, web: WebServer) -> None:
     async with servers(at(web)) as kit:
         await known(kit, "web")
