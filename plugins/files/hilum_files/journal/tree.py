@@ -20,6 +20,7 @@ from hilum import cache_folder, config_folder, data_folder
 
 from hilum_files.journal.tree_entries import (
     Node,
+    Stamp,
     Tree,
     TreeEntry,
     is_same_content,
@@ -162,6 +163,21 @@ def _open_unfollowed(path: str, _: int) -> int:
     return os.open(path, _READ_FLAGS)
 
 
+def _read_open_file(file: int, size: int, limit: int) -> bytes:
+    """Return the content of an open file, up to a limit.
+
+    Args:
+        file: The descriptor.
+        size: The size that the file had a moment ago, in bytes.
+        limit: The maximum number of bytes to read.
+    """
+    data = os.read(file, min(size + 1, limit))
+    # A read may return less than was asked for, and the file may grow.
+    while len(data) < limit and (more := os.read(file, limit - len(data))):
+        data += more
+    return data
+
+
 class TreeWalk:
     """One walk over a tree that starts from an earlier snapshot.
 
@@ -211,7 +227,7 @@ class TreeWalk:
         self.total = 0
         # Only the names are kept until the files are read: 100,000 statuses would take 60 MB.
         self._changed: list[str] = []
-        self._batch: list[tuple[str, os.stat_result, bytes]] = []
+        self._batch: list[tuple[str, Node, Stamp, bytes]] = []
         self._batch_bytes = 0
 
     def run(self) -> Tree:
@@ -324,27 +340,45 @@ class TreeWalk:
         """Read a file or link; a file whose content is not kept gets a stand-in for its hash."""
         path = f"{self._root}/{name}"
         try:
+            file = os.open(path, _READ_FLAGS)
+        except FileNotFoundError:
+            return  # it was deleted meanwhile
+        except OSError:
+            self._read_unopened(name, path)
+            return
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                return
+            if self._may_keep(status):
+                data = _read_open_file(file, status.st_size, self._limits.file + 1)
+                self.total += status.st_size
+                is_settled = len(data) == status.st_size and self._is_settled(status)
+                stamp = make_stamp(status) if is_settled else b""
+                self._add(name, Node("file", stat.S_IMODE(status.st_mode)), stamp, data)
+                return
+        except OSError:
+            pass
+        finally:
+            os.close(file)
+        self._take_unkept(name, status)
+
+    def _read_unopened(self, name: str, path: str) -> None:
+        """Read a link, or copy the entry of a file that cannot be read."""
+        try:
             status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                self._add(name, Node("link"), b"", os.fsencode(os.readlink(path)))
+                return
         except OSError:
             return  # it was deleted meanwhile
-        if stat.S_ISLNK(status.st_mode):
-            with suppress(OSError):
-                self._add(name, status, os.fsencode(os.readlink(path)))
+        if stat.S_ISREG(status.st_mode):
+            self._take_unkept(name, status)
+
+    def _take_unkept(self, name: str, status: os.stat_result) -> None:
+        """Add the entry of a file whose content is not kept."""
+        if self._take_unreadable(name, status):
             return
-        if not stat.S_ISREG(status.st_mode):
-            return
-        if self._may_keep(status):
-            self.total += status.st_size
-            try:
-                with open(path, "rb", opener=_open_unfollowed) as file:
-                    # The status may be outdated.
-                    self._add(name, os.fstat(file.fileno()), file.read(self._limits.file + 1))
-                return
-            except FileNotFoundError:
-                return
-            except OSError:
-                if self._take_unreadable(name, status):
-                    return
         mode = stat.S_IMODE(status.st_mode)
         stand_in = f"?{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
         self.tree[name] = TreeEntry(Node("file", mode, stand_in))
@@ -366,8 +400,9 @@ class TreeWalk:
         self.tree[name] = TreeEntry(node, known.stamp)
         return True
 
-    def _add(self, name: str, status: os.stat_result, data: bytes) -> None:
-        self._batch.append((name, status, data))
+    def _add(self, name: str, node: Node, stamp: Stamp, data: bytes) -> None:
+        """Add an entry, whose node gets its hash when the content is stored."""
+        self._batch.append((name, node, stamp, data))
         self._batch_bytes += len(data)
         if self._batch_bytes > _BATCH_BYTES or len(self._batch) >= _BATCH_FILES:
             self._flush()
@@ -377,15 +412,9 @@ class TreeWalk:
         self._check_cancelled()
         if not self._batch:
             return
-        hashes = self._store.put(data for _, _, data in self._batch)
-        for (name, status, data), hashed in zip(self._batch, hashes, strict=True):
-            if stat.S_ISLNK(status.st_mode):
-                self.tree[name] = TreeEntry(Node("link", 0, hashed))
-                continue
-            node = Node("file", stat.S_IMODE(status.st_mode), hashed)
-            is_settled = len(data) == status.st_size and self._is_settled(status)
-            stamp = make_stamp(status) if is_settled else b""
-            self.tree[name] = TreeEntry(node, stamp)
+        hashes = self._store.put(data for _, _, _, data in self._batch)
+        for (name, node, stamp, _), hashed in zip(self._batch, hashes, strict=True):
+            self.tree[name] = TreeEntry(Node(node.kind, node.mode, hashed), stamp)
         self._batch = []
         self._batch_bytes = 0
 
